@@ -1,0 +1,106 @@
+//! What can go wrong: one small `Copy` enum a layer, gathered in [`Error`]. The words for a person are in `run`.
+
+use crate::sys::Errno;
+
+/// An error of any layer below `run`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Error {
+    /// Reaching the peer, or speaking to it.
+    Net(NetError),
+    /// The TLS session or the peer's certificate.
+    Tls(TlsError),
+    /// The HTTP exchange.
+    Http(HttpError),
+    /// The journal as a whole (a broken entry is a warning, not an error).
+    Journal(JournalError),
+    /// Writing to standard output or a device.
+    Output(Errno),
+}
+
+/// Errors of sockets and names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NetError {
+    /// The name is neither an address nor known.
+    Unresolved,
+    /// The socket could not be made or connected.
+    Connect(Errno),
+    /// Nothing answered the connection in time.
+    ConnectTimeout,
+    /// Sending failed.
+    Send(Errno),
+    /// Receiving failed.
+    Recv(Errno),
+    /// The peer took or gave nothing for too long.
+    Timeout,
+}
+
+/// Errors of TLS. Those about the certificate are told apart as far as a user can act on the difference.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TlsError {
+    /// The certificate's time is over.
+    Expired,
+    /// The certificate's time has not begun.
+    NotYetValid,
+    /// The certificate is for another name.
+    WrongName,
+    /// No trusted root signed the chain.
+    UnknownIssuer,
+    /// The certificate signed itself and is not trusted.
+    SelfSigned,
+    /// A signature in the chain or the handshake does not fit.
+    BadSignature,
+    /// The certificate uses what is not supported: an algorithm, a version, a critical extension.
+    UnsupportedCertificate,
+    /// The certificate cannot be read, or may not be used for a server.
+    BadCertificate,
+    /// No protocol version, cipher suite or group in common.
+    NothingInCommon,
+    /// The peer refused with this alert (RFC 8446 section 6).
+    Alert(u8),
+    /// The connection ended without `close_notify`: what came may have been cut.
+    Truncated,
+    /// A record is not TLS, or was changed on its way.
+    BadRecord,
+    /// The handshake needs more memory than is given to it.
+    TooLarge,
+    /// A trusted root could not be used.
+    BadRoot,
+    /// The kernel gave no random numbers.
+    NoRandom,
+    /// The peer broke the protocol, or a defect of ours.
+    Protocol,
+    /// This build has no TLS.
+    NotBuilt,
+}
+
+/// Errors of the HTTP exchange.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HttpError {
+    /// An answer other than 2xx.
+    Status(u16),
+    /// A redirect that would turn the POST into a GET.
+    RedirectRefused(u16),
+    /// More redirects than are followed.
+    TooManyRedirects,
+    /// A redirect without a usable target.
+    BadLocation,
+    /// The head of the answer is larger than its buffer.
+    HeadTooLarge,
+    /// What came is not HTTP/1.x.
+    NotHttp,
+    /// More interim answers (1xx) than are skipped.
+    TooManyInterim,
+    /// The connection ended before the answer was whole.
+    Cut,
+}
+
+/// Errors of the journal as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JournalError {
+    /// No journal file was found.
+    None,
+    /// A folder or file could not be opened.
+    Open(Errno),
+}
+
+const _: () = assert!(size_of::<Error>() <= 8, "errors are passed by value everywhere");

@@ -1,0 +1,27 @@
+//! Tells the outside world, from inside a Linux initramfs, how provisioning ended.
+//!
+//! ```text
+//! /proc/cmdline -> settings --> report ------------------> http::client --+
+//!                           \-> journal -> encode -> gzip -> http::body --+--> net (TLS or plain) -> sys
+//! ```
+//! Each arrow writes into the next ([`sink::Sink`]); only results flow back. Imports point downwards only:
+//! `run` > `report`, `journal` > `encode` > `http` > `net`, `gzip`, `settings` > `text`, `sink`, `error` > `sys`.
+//! `sys` holds all unsafe code there is.
+#![cfg_attr(not(test), no_std)]
+#![deny(unsafe_code, unused_must_use, unsafe_op_in_unsafe_fn)]
+#![warn(missing_docs, unreachable_pub, clippy::std_instead_of_core, clippy::std_instead_of_alloc)]
+
+extern crate alloc;
+
+pub mod encode;
+pub mod error;
+pub mod gzip;
+pub mod http;
+pub mod journal;
+pub mod net;
+pub mod report;
+pub mod run;
+pub mod settings;
+pub mod sink;
+pub mod sys;
+pub mod text;

@@ -1,0 +1,14 @@
+//! The system: files, sockets, time, random numbers, processes, memory. All unsafe code is here, each block with its reason; what
+//! leaves this module are owned descriptors and plain values.
+//!
+//! System calls go through `rustix`' raw backend, so no C structure of one libc meets the functions of another.
+
+#[allow(unsafe_code)]
+pub mod alloc;
+pub mod file;
+#[allow(unsafe_code)]
+pub mod process;
+pub mod random;
+pub mod time;
+
+pub use rustix::io::Errno;

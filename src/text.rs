@@ -1,5 +1,8 @@
 //! All formatting there is: decimal, hexadecimal, base64, JSON and XML escapes, RFC 3339 times. `core::fmt` is not used (12 KB).
 
+use crate::error::Error;
+use crate::sink::Sink;
+
 /// Text of bounded length, written into memory of the caller's. What does not fit is cut at a character's border, and remembered.
 pub struct Text<'a> {
     buf: &'a mut [u8],
@@ -67,6 +70,86 @@ pub fn decimal(mut n: u64, buf: &mut [u8; DECIMAL_MAX]) -> &str {
     buf.get(start..).and_then(|digits| core::str::from_utf8(digits).ok()).unwrap_or_default()
 }
 
+/// Writes the inside of a JSON string (RFC 8259 section 7). Bytes that are not UTF-8 become U+FFFD.
+pub fn json(text: &[u8], out: &mut dyn Sink) -> Result<(), Error> {
+    for part in text.utf8_chunks() {
+        let valid = part.valid().as_bytes();
+        let mut from = 0;
+        for (at, byte) in valid.iter().enumerate() {
+            let escape: &[u8] = match byte {
+                b'"' => b"\\\"",
+                b'\\' => b"\\\\",
+                b'\n' => b"\\n",
+                b'\r' => b"\\r",
+                b'\t' => b"\\t",
+                0..0x20 | 0x7f => &[b'\\', b'u', b'0', b'0', hex_digit(byte >> 4), hex_digit(byte & 15)],
+                _ => continue,
+            };
+            out.put(valid.get(from..at).unwrap_or_default())?;
+            out.put(escape)?;
+            from = at.saturating_add(1);
+        }
+        out.put(valid.get(from..).unwrap_or_default())?;
+        if !part.invalid().is_empty() {
+            out.put("\u{fffd}".as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+/// The low four bits as a lower-case hexadecimal digit.
+pub fn hex_digit(nibble: u8) -> u8 {
+    match nibble & 15 {
+        n @ 0..10 => b'0' + n,
+        n => b'a' + n - 10,
+    }
+}
+
+/// Writes `bytes` in base64 with padding (RFC 4648 section 4).
+pub fn base64(bytes: &[u8], out: &mut dyn Sink) -> Result<(), Error> {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for group in bytes.chunks(3) {
+        let at = |i: usize| u32::from(group.get(i).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        let mut four = [b'='; 4];
+        for (i, slot) in four.iter_mut().enumerate().take(group.len() + 1) {
+            *slot = ALPHABET[(bits >> (18 - 6 * i)) as usize & 63];
+        }
+        out.put(&four)?;
+    }
+    Ok(())
+}
+
+/// Length of an RFC 3339 time in UTC with whole seconds.
+pub const TIME_LEN: usize = 20;
+
+/// Seconds since 1970 as an RFC 3339 time, for years up to 9999; later ones stay there.
+pub fn rfc3339(seconds: u64) -> [u8; TIME_LEN] {
+    /// 9999-12-31T23:59:59Z.
+    const LAST: u64 = 253_402_300_799;
+    let seconds = seconds.min(LAST);
+    let (day, rest) = (seconds / 86_400, seconds % 86_400);
+    // Days to date for the proleptic Gregorian calendar, in eras of 400 years that begin on 1 March.
+    let shifted = day + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let mut out = *b"0000-00-00T00:00:00Z";
+    for (at, width, mut n) in
+        [(0, 4, year), (5, 2, month), (8, 2, day), (11, 2, rest / 3600), (14, 2, rest / 60 % 60), (17, 2, rest % 60)]
+    {
+        for i in (at..at + width).rev() {
+            out[i] = b'0' + (n % 10) as u8;
+            n /= 10;
+        }
+    }
+    out
+}
+
 /// The largest length up to `max` at which `s` may be cut.
 fn floor_char_boundary(s: &str, max: usize) -> usize {
     let mut at = max.min(s.len());
@@ -74,4 +157,55 @@ fn floor_char_boundary(s: &str, max: usize) -> usize {
         at = at.saturating_sub(1);
     }
     at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_at_a_character() {
+        let mut buf = [0; 4];
+        let mut text = Text::new(&mut buf);
+        text.str("ab").str("\u{e9}\u{e9}").str("x");
+        assert_eq!(text.as_str(), "ab\u{e9}");
+        assert!(text.is_cut());
+    }
+
+    #[test]
+    fn decimals() {
+        for n in [0, 9, 10, 12_345, u64::MAX] {
+            assert_eq!(decimal(n, &mut [0; DECIMAL_MAX]), n.to_string());
+        }
+    }
+
+    #[test]
+    fn json_escapes() {
+        let mut out = Vec::new();
+        json(b"a\"\\\n\r\t\x00\x1f\x7f\xc3\xa9\xff\xc3!", &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "a\\\"\\\\\\n\\r\\t\\u0000\\u001f\\u007f\u{e9}\u{fffd}\u{fffd}!");
+    }
+
+    #[test]
+    fn base64_of_rfc_4648() {
+        for (plain, coded) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+            let mut out = Vec::new();
+            base64(plain.as_bytes(), &mut out).unwrap();
+            assert_eq!(out, coded.as_bytes());
+        }
+    }
+
+    #[test]
+    fn times() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (951_868_799, "2000-02-29T23:59:59Z"),
+            (1_767_323_045, "2026-01-02T03:04:05Z"),
+            (4_102_444_799, "2099-12-31T23:59:59Z"),
+            (u64::MAX, "9999-12-31T23:59:59Z"),
+        ] {
+            assert_eq!(core::str::from_utf8(&rfc3339(seconds)).unwrap(), text);
+        }
+    }
 }

@@ -1,1 +1,752 @@
-//! todo
+//! Settings: words of the kernel command line that begin with `rd.report.`, as typed values.
+//!
+//! [`KEYS`] is the one table that the parser, `rdreport check`, `rdreport --help` and the README's table come from. Parsing never fails as
+//! a whole: a bad value costs that one setting, with a line in [`Warnings`].
+
+pub mod cmdline;
+pub mod redact;
+
+use crate::settings::cmdline::{Word, Words, same_key};
+use crate::text::Text;
+use heapless::Vec;
+
+/// Bytes read of `/proc/cmdline`. The kernel keeps 2048 on x86-64 and arm64, 4096 on s390x; with bootconfig the file is longer.
+pub const CMDLINE_MAX: usize = 16 * 1024;
+/// Every key of ours begins so.
+pub const PREFIX: &str = "rd.report.";
+/// URLs of the status, and journal sinks, each.
+pub const SINKS_MAX: usize = 8;
+/// Extra request headers.
+pub const HEADERS_MAX: usize = 16;
+/// CA bundles, pins, nameservers, SSH keys, each.
+pub const LIST_MAX: usize = 8;
+/// Longest wait that may be asked for, in seconds: a day.
+const SECONDS_MAX: u64 = 86_400;
+
+/// A bounded list of values, which stay where they are in the command line.
+pub type List<'a, const N: usize> = Vec<&'a str, N>;
+
+/// How a stage, or provisioning as a whole, ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// A stage goes on or ended well; more follow.
+    Running,
+    /// It failed.
+    Failed,
+    /// All of it ended well.
+    Succeeded,
+    /// It has not ended for longer than the watchdog allows.
+    Stuck,
+}
+
+impl State {
+    /// All of them, in the order of the word lists in the documentation.
+    pub const ALL: [State; 4] = [State::Running, State::Failed, State::Succeeded, State::Stuck];
+
+    /// Its name in settings and bodies.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Running => "running",
+            State::Failed => "failed",
+            State::Succeeded => "succeeded",
+            State::Stuck => "stuck",
+        }
+    }
+}
+
+/// A set of states.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct States(u8);
+
+impl States {
+    /// Of the listed ones.
+    pub const fn of(list: &[State]) -> Self {
+        let mut bits = 0;
+        let mut i = 0;
+        while i < list.len() {
+            bits |= 1 << list[i] as u8;
+            i += 1;
+        }
+        Self(bits)
+    }
+
+    /// Whether `state` is one of them.
+    pub fn contains(self, state: State) -> bool {
+        self.0 & (1 << state as u8) != 0
+    }
+}
+
+/// What is done with the machine after a failure was reported.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Nothing.
+    None,
+    /// A kernel panic, which the hypervisor sees.
+    Panic,
+    /// A reboot.
+    Reboot,
+    /// Power off.
+    Poweroff,
+}
+
+/// All settings. Text values are slices of the command line.
+pub struct Settings<'a> {
+    /// Where the status is POSTed.
+    pub url: List<'a, SINKS_MAX>,
+    /// Where the journal is sent; the scheme says how.
+    pub journal: List<'a, SINKS_MAX>,
+    /// States that are reported.
+    pub on: States,
+    /// States on which the journal is sent.
+    pub journal_on: States,
+    /// The cloud, overriding what is found.
+    pub platform: Option<&'a str>,
+    /// What is done in the end.
+    pub action: Action,
+    /// Seconds before it.
+    pub action_delay_s: u32,
+    /// Seconds in all, if set.
+    pub timeout_s: Option<u32>,
+    /// The watchdog's seconds; 0 is off.
+    pub stuck_s: u32,
+    /// `Name: value` of extra request headers.
+    pub header: List<'a, HEADERS_MAX>,
+    /// Paths of PEM bundles.
+    pub ca: List<'a, LIST_MAX>,
+    /// Public keys that are trusted.
+    pub pin: List<'a, LIST_MAX>,
+    /// Path of the client certificate.
+    pub cert: Option<&'a str>,
+    /// Path of its key.
+    pub key: Option<&'a str>,
+    /// Any certificate is accepted.
+    pub insecure: bool,
+    /// HTTP proxy.
+    pub proxy: Option<&'a str>,
+    /// Nameservers.
+    pub dns: List<'a, LIST_MAX>,
+    /// Secrets in the journal are masked.
+    pub journal_redact: bool,
+    /// Bytes of uncompressed journal that are sent.
+    pub journal_max: Option<u64>,
+    /// URL of a configuration to fetch on failure.
+    pub fallback: Option<&'a str>,
+    /// Its hash.
+    pub fallback_sha512: Option<&'a str>,
+    /// User to create on failure.
+    pub ssh: Option<&'a str>,
+    /// Its public keys.
+    pub ssh_key: List<'a, LIST_MAX>,
+}
+
+impl Default for Settings<'_> {
+    fn default() -> Self {
+        Self {
+            url: Vec::new(),
+            journal: Vec::new(),
+            on: States::of(&[State::Failed, State::Succeeded, State::Stuck]),
+            journal_on: States::of(&[State::Failed, State::Stuck]),
+            platform: None,
+            action: Action::None,
+            action_delay_s: 0,
+            timeout_s: None,
+            stuck_s: 0,
+            header: Vec::new(),
+            ca: Vec::new(),
+            pin: Vec::new(),
+            cert: None,
+            key: None,
+            insecure: false,
+            proxy: None,
+            dns: Vec::new(),
+            journal_redact: true,
+            journal_max: None,
+            fallback: None,
+            fallback_sha512: None,
+            ssh: None,
+            ssh_key: Vec::new(),
+        }
+    }
+}
+
+/// Why a value was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// A word of the list is none of those known.
+    Unknown,
+    /// Not a number, or out of its range.
+    Number,
+    /// Nothing behind the `=`, or no `=`.
+    Empty,
+    /// Not of the form that is asked for.
+    Form,
+    /// The list is full.
+    Full,
+}
+
+/// A row of the table of settings.
+pub struct Key {
+    /// Behind [`PREFIX`].
+    pub name: &'static str,
+    /// What a value looks like.
+    pub value: &'static str,
+    /// What holds without it.
+    pub default: &'static str,
+    /// What it does, in one line.
+    pub help: &'static str,
+    /// Whether this version acts on it. The others are recognised, so that a command line written for a later version gives no typing
+    /// errors, and warned about.
+    pub works: bool,
+    /// Whether its value may appear on the console.
+    pub secret: bool,
+    set: for<'a> fn(&mut Settings<'a>, &'a str) -> Result<(), Refused>,
+}
+
+/// All settings there are.
+pub static KEYS: &[Key] = &[
+    Key {
+        name: "url",
+        value: "URL",
+        default: "none",
+        help: "where the status is POSTed; repeatable",
+        works: true,
+        secret: true,
+        set: |s, v| push(&mut s.url, v),
+    },
+    Key {
+        name: "journal",
+        value: "URL",
+        default: "none",
+        help: "where the journal is sent; repeatable",
+        works: true,
+        secret: true,
+        set: |s, v| push(&mut s.journal, v),
+    },
+    Key {
+        name: "on",
+        value: "STATES",
+        default: "failed,succeeded,stuck",
+        help: "states that are reported: running, failed, succeeded, stuck, or all",
+        works: true,
+        secret: false,
+        set: |s, v| states(v).map(|v| s.on = v),
+    },
+    Key {
+        name: "journal.on",
+        value: "STATES",
+        default: "failed,stuck",
+        help: "states on which the journal is sent",
+        works: true,
+        secret: false,
+        set: |s, v| states(v).map(|v| s.journal_on = v),
+    },
+    Key {
+        name: "platform",
+        value: "NAME",
+        default: "ignition.platform.id, else DMI",
+        help: "the cloud; 'none' turns cloud reports off",
+        works: false,
+        secret: false,
+        set: |s, v| text(&mut s.platform, v),
+    },
+    Key {
+        name: "action",
+        value: "ACTION",
+        default: "none",
+        help: "after a failure was reported: none, panic, reboot, poweroff",
+        works: false,
+        secret: false,
+        set: |s, v| {
+            s.action = match v {
+                "none" => Action::None,
+                "panic" => Action::Panic,
+                "reboot" => Action::Reboot,
+                "poweroff" => Action::Poweroff,
+                _ => return Err(Refused::Unknown),
+            };
+            Ok(())
+        },
+    },
+    Key {
+        name: "action.delay",
+        value: "SECONDS",
+        default: "0",
+        help: "wait before the action",
+        works: false,
+        secret: false,
+        set: |s, v| seconds(v).map(|v| s.action_delay_s = v),
+    },
+    Key {
+        name: "timeout",
+        value: "SECONDS",
+        default: "60 (failed, stuck), 10 (succeeded, running)",
+        help: "time in all for a report",
+        works: true,
+        secret: false,
+        set: |s, v| seconds(v).and_then(|v| if v == 0 { Err(Refused::Number) } else { Ok(s.timeout_s = Some(v)) }),
+    },
+    Key {
+        name: "stuck",
+        value: "SECONDS",
+        default: "0 (off)",
+        help: "watchdog: report when still in the initramfs after this time",
+        works: false,
+        secret: false,
+        set: |s, v| seconds(v).map(|v| s.stuck_s = v),
+    },
+    Key {
+        name: "header",
+        value: "'NAME: VALUE'",
+        default: "none",
+        help: "extra request header; a value '@/path' is read from that file; repeatable",
+        works: true,
+        secret: true,
+        set: |s, v| match v.split_once(':') {
+            Some((name, _)) if is_token(name) => push(&mut s.header, v),
+            _ => Err(Refused::Form),
+        },
+    },
+    Key {
+        name: "ca",
+        value: "PATH",
+        default: "none",
+        help: "PEM bundle in the initramfs, trusted beside the built-in roots; repeatable",
+        works: true,
+        secret: false,
+        set: |s, v| push(&mut s.ca, v),
+    },
+    Key {
+        name: "pin",
+        value: "sha256:BASE64",
+        default: "none",
+        help: "SHA-256 of a public key, which is then what is trusted; repeatable",
+        works: false,
+        secret: false,
+        set: |s, v| push(&mut s.pin, v),
+    },
+    Key {
+        name: "cert",
+        value: "PATH",
+        default: "none",
+        help: "client certificate, PEM",
+        works: false,
+        secret: false,
+        set: |s, v| text(&mut s.cert, v),
+    },
+    Key {
+        name: "key",
+        value: "PATH",
+        default: "none",
+        help: "its private key, PEM",
+        works: false,
+        secret: false,
+        set: |s, v| text(&mut s.key, v),
+    },
+    Key {
+        name: "insecure",
+        value: "",
+        default: "off",
+        help: "accept any certificate",
+        works: false,
+        secret: false,
+        set: |s, v| switch(v).map(|v| s.insecure = v),
+    },
+    Key {
+        name: "proxy",
+        value: "URL",
+        default: "none",
+        help: "HTTP proxy, never used for link-local addresses",
+        works: false,
+        secret: true,
+        set: |s, v| text(&mut s.proxy, v),
+    },
+    Key {
+        name: "dns",
+        value: "ADDRESS",
+        default: "what the initramfs has",
+        help: "nameserver; repeatable",
+        works: true,
+        secret: false,
+        set: |s, v| push(&mut s.dns, v),
+    },
+    Key {
+        name: "journal.redact",
+        value: "on|off",
+        default: "on",
+        help: "mask the secrets that provisioning tools log",
+        works: false,
+        secret: false,
+        set: |s, v| switch(v).map(|v| s.journal_redact = v),
+    },
+    Key {
+        name: "journal.max",
+        value: "BYTES",
+        default: "no limit",
+        help: "uncompressed journal; beyond it the head and the tail are sent",
+        works: false,
+        secret: false,
+        set: |s, v| bytes(v).map(|v| s.journal_max = Some(v)),
+    },
+    Key {
+        name: "fallback",
+        value: "URL",
+        default: "none",
+        help: "configuration to fetch on failure",
+        works: false,
+        secret: true,
+        set: |s, v| text(&mut s.fallback, v),
+    },
+    Key {
+        name: "fallback.sha512",
+        value: "HASH",
+        default: "none",
+        help: "its hash",
+        works: false,
+        secret: false,
+        set: |s, v| text(&mut s.fallback_sha512, v),
+    },
+    Key {
+        name: "ssh",
+        value: "USER",
+        default: "none",
+        help: "user to create on failure",
+        works: false,
+        secret: false,
+        set: |s, v| text(&mut s.ssh, v),
+    },
+    Key {
+        name: "ssh.key",
+        value: "KEY",
+        default: "none",
+        help: "its public key; repeatable",
+        works: false,
+        secret: false,
+        set: |s, v| push(&mut s.ssh_key, v),
+    },
+];
+
+/// The name that was floated for [`Settings::url`] before this program existed (coreos/ignition#585).
+const URL_ALIAS: &[u8] = b"coreos.status.url";
+
+/// Bytes of warnings that are kept; more are counted.
+const WARNINGS_BYTES: usize = 4096;
+
+/// One-line messages about what was survived: for standard error and for the status body.
+pub struct Warnings {
+    lines: heapless::Vec<u8, WARNINGS_BYTES>,
+    dropped: u32,
+}
+
+impl Default for Warnings {
+    fn default() -> Self {
+        Self { lines: Vec::new(), dropped: 0 }
+    }
+}
+
+impl Warnings {
+    /// Adds a line made of `parts`.
+    pub fn add(&mut self, parts: &[&str]) {
+        let len = parts.iter().map(|p| p.len()).sum::<usize>().saturating_add(1);
+        if len > self.lines.capacity().saturating_sub(self.lines.len()) {
+            self.dropped = self.dropped.saturating_add(1);
+            return;
+        }
+        for part in parts {
+            for byte in part.bytes() {
+                // A line feed would make two lines of it; the text may come from outside.
+                let _ = self.lines.push(if byte == b'\n' { b' ' } else { byte });
+            }
+        }
+        let _ = self.lines.push(b'\n');
+    }
+
+    /// The lines, in the order they came.
+    pub fn lines(&self) -> impl Iterator<Item = &str> {
+        let text = core::str::from_utf8(&self.lines).unwrap_or_default();
+        text.lines()
+    }
+
+    /// How many did not fit.
+    pub fn dropped(&self) -> u32 {
+        self.dropped
+    }
+}
+
+impl<'a> Settings<'a> {
+    /// Parses a command line.
+    pub fn parse(line: &'a [u8], warnings: &mut Warnings) -> Self {
+        let mut settings = Self::default();
+        warn_if_cut(line, warnings);
+        for word in Words::new(line) {
+            settings.take(word, warnings);
+        }
+        settings
+    }
+
+    /// Whether nothing is to be sent anywhere.
+    pub fn is_idle(&self) -> bool {
+        self.url.is_empty() && self.journal.is_empty()
+    }
+
+    fn take(&mut self, word: Word<'a>, warnings: &mut Warnings) {
+        let ours = word.key.get(..PREFIX.len()).is_some_and(|start| same_key(start, PREFIX.as_bytes()));
+        let name = match ours {
+            true => word.key.get(PREFIX.len()..).unwrap_or_default(),
+            false if same_key(word.key, URL_ALIAS) => b"url",
+            false => return,
+        };
+        let Some(key) = KEYS.iter().find(|key| same_key(name, key.name.as_bytes())) else {
+            return warn_unknown(name, warnings);
+        };
+        let value = match word.value.map(core::str::from_utf8) {
+            Some(Ok(value)) => value.trim_ascii(),
+            Some(Err(_)) => return warnings.add(&[PREFIX, key.name, ": the value is not UTF-8 text; ignored"]),
+            None => "",
+        };
+        match (key.set)(self, value) {
+            Ok(()) if !key.works => {
+                warnings.add(&[PREFIX, key.name, ": recognised, but this version does not act on it yet"])
+            }
+            Ok(()) => {}
+            Err(why) => warn_refused(key, value, why, warnings),
+        }
+    }
+}
+
+fn warn_refused(key: &Key, value: &str, why: Refused, warnings: &mut Warnings) {
+    let (value, quote) = if key.secret || value.is_empty() { ("the value", "") } else { (value, "'") };
+    let what = match why {
+        Refused::Empty => return warnings.add(&[PREFIX, key.name, ": no value; ", key.value, " is expected; ignored"]),
+        Refused::Full => return warnings.add(&[PREFIX, key.name, ": given too often; the further ones are ignored"]),
+        Refused::Unknown => " is not known; ",
+        Refused::Number => " is not a number in its range; ",
+        Refused::Form => " is not of the form ",
+    };
+    match why {
+        Refused::Form => warnings.add(&[PREFIX, key.name, ": ", quote, value, quote, what, key.value, "; ignored"]),
+        _ => warnings.add(&[PREFIX, key.name, ": ", quote, value, quote, what, "using the default: ", key.default]),
+    }
+}
+
+fn warn_unknown(name: &[u8], warnings: &mut Warnings) {
+    let shown = core::str::from_utf8(name.get(..name.len().min(NAME_SHOWN)).unwrap_or_default()).unwrap_or("?");
+    let near = KEYS.iter().map(|key| (distance(name, key.name.as_bytes()), key)).min_by_key(|(d, _)| *d);
+    match near {
+        // Farther than this, a proposal would only confuse.
+        Some((d, key)) if d <= 1 + key.name.len() / 3 => {
+            warnings.add(&[PREFIX, shown, ": no such setting; is ", PREFIX, key.name, " meant?"])
+        }
+        _ => warnings.add(&[PREFIX, shown, ": no such setting; see rdreport --help"]),
+    }
+}
+
+/// The kernel cuts a line that is too long for it, and says nothing (2048 bytes on x86-64 and arm64, its end mark included).
+fn warn_if_cut(line: &[u8], warnings: &mut Warnings) {
+    const KERNEL_MAX: usize = if cfg!(target_arch = "s390x") { 4096 } else { 2048 };
+    let len = line.trim_ascii_end().len();
+    if len.saturating_add(1) == KERNEL_MAX {
+        let mut buf = [0; 8];
+        let mut size = Text::new(&mut buf);
+        size.dec(KERNEL_MAX as u64);
+        warnings.add(&[
+            "the kernel command line is as long as the kernel keeps (",
+            size.as_str(),
+            " bytes): its end is lost",
+        ]);
+    }
+}
+
+/// Bytes of an unknown key that a warning shows.
+const NAME_SHOWN: usize = 40;
+
+/// How many letters are to be put in, left out or changed to make `b` of `a` (Levenshtein), for names up to [`NAME_SHOWN`].
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    let mut row = [0usize; NAME_SHOWN];
+    if a.len() >= row.len() {
+        return usize::MAX;
+    }
+    for (i, cell) in row.iter_mut().enumerate() {
+        *cell = i;
+    }
+    for (j, y) in b.iter().enumerate() {
+        let mut diagonal = j;
+        let mut left = j.saturating_add(1);
+        let mut first = true;
+        for (cell, x) in row.iter_mut().zip(core::iter::once(&0).chain(a)) {
+            if first {
+                first = false;
+                *cell = left;
+                continue;
+            }
+            let changed = diagonal.saturating_add(usize::from(x != y));
+            diagonal = *cell;
+            left = changed.min(diagonal.saturating_add(1)).min(left.saturating_add(1));
+            *cell = left;
+        }
+    }
+    row.get(a.len()).copied().unwrap_or(usize::MAX)
+}
+
+fn push<'a, const N: usize>(list: &mut List<'a, N>, value: &'a str) -> Result<(), Refused> {
+    match value {
+        "" => Err(Refused::Empty),
+        _ => list.push(value).map_err(|_| Refused::Full),
+    }
+}
+
+fn text<'a>(slot: &mut Option<&'a str>, value: &'a str) -> Result<(), Refused> {
+    match value {
+        "" => Err(Refused::Empty),
+        _ => Ok(*slot = Some(value)),
+    }
+}
+
+fn states(value: &str) -> Result<States, Refused> {
+    let mut bits = 0;
+    for word in value.split(',').map(str::trim_ascii) {
+        bits |= match State::ALL.iter().find(|s| s.as_str() == word) {
+            Some(state) => 1 << *state as u8,
+            None if word == "all" => States::of(&State::ALL).0,
+            None if word == "none" => 0,
+            None => return Err(Refused::Unknown),
+        };
+    }
+    Ok(States(bits))
+}
+
+fn number(value: &str, max: u64) -> Result<u64, Refused> {
+    match value.parse() {
+        _ if value.is_empty() => Err(Refused::Empty),
+        Ok(n) if n <= max && value.as_bytes().first() != Some(&b'+') => Ok(n),
+        _ => Err(Refused::Number),
+    }
+}
+
+fn seconds(value: &str) -> Result<u32, Refused> {
+    number(value, SECONDS_MAX).map(|n| n as u32)
+}
+
+/// A size: bytes, or with K, M, G in powers of 1024 as systemd takes them.
+fn bytes(value: &str) -> Result<u64, Refused> {
+    let (digits, shift) = match value.as_bytes().last() {
+        Some(b'K') => (value.get(..value.len().saturating_sub(1)).unwrap_or_default(), 10),
+        Some(b'M') => (value.get(..value.len().saturating_sub(1)).unwrap_or_default(), 20),
+        Some(b'G') => (value.get(..value.len().saturating_sub(1)).unwrap_or_default(), 30),
+        _ => (value, 0),
+    };
+    number(digits, u64::MAX >> shift).map(|n| n << shift)
+}
+
+/// A flag: the word alone switches it on.
+fn switch(value: &str) -> Result<bool, Refused> {
+    match value {
+        "" | "1" | "yes" | "on" | "true" => Ok(true),
+        "0" | "no" | "off" | "false" => Ok(false),
+        _ => Err(Refused::Unknown),
+    }
+}
+
+/// Whether it is a field name of HTTP (RFC 9110 section 5.6.2, token).
+fn is_token(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> (Settings<'_>, Vec<String, 64>) {
+        let mut warnings = Warnings::default();
+        let settings = Settings::parse(line.as_bytes(), &mut warnings);
+        (settings, warnings.lines().map(Into::into).collect())
+    }
+
+    #[test]
+    fn lists_gather_and_scalars_take_the_last() {
+        let (s, w) = parse("rd.report.url=http://a/ rd.report.timeout=5 rd.report.url=http://b/ rd.report.timeout=7");
+        assert_eq!(s.url.as_slice(), ["http://a/", "http://b/"]);
+        assert_eq!(s.timeout_s, Some(7));
+        assert!(w.is_empty(), "{w:?}");
+    }
+
+    #[test]
+    fn alias_and_dashes() {
+        let (s, w) = parse("coreos.status.url=http://a/ rd-report.url=x rd.report.journal_on=x");
+        assert_eq!(s.url.as_slice(), ["http://a/"]);
+        assert_eq!(w.len(), 1);
+        let (s, _) = parse("rd.report.journal.on=all");
+        assert!(State::ALL.iter().all(|state| s.journal_on.contains(*state)));
+    }
+
+    #[test]
+    fn a_bad_value_costs_that_setting_only() {
+        for bad in ["timeout=abc", "timeout=-1", "timeout=99999999999999999999", "timeout=", "timeout=0", "timeout=+5"]
+        {
+            let line = std::format!("rd.report.{bad} rd.report.url=http://a/");
+            let (s, w) = parse(&line);
+            assert_eq!(s.timeout_s, None, "{bad}");
+            assert_eq!(s.url.len(), 1);
+            assert_eq!(w.len(), 1, "{bad}: {w:?}");
+            assert!(w[0].starts_with("rd.report.timeout: "), "{w:?}");
+        }
+        let (s, w) = parse("rd.report.on=failed,everything");
+        assert_eq!(s.on, Settings::default().on);
+        assert!(w[0].contains("'failed,everything' is not known"), "{w:?}");
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_the_nearest() {
+        let (_, w) = parse("rd.report.jurnal=http://a/ rd.report.xyzzy=1 rd.report.=1");
+        assert!(w[0].contains("rd.report.jurnal: no such setting; is rd.report.journal meant?"), "{w:?}");
+        assert!(w[1].contains("--help"), "{w:?}");
+        assert_eq!(w.len(), 3);
+    }
+
+    #[test]
+    fn distances() {
+        for (a, b, d) in
+            [("", "url", 3), ("url", "url", 0), ("urk", "url", 1), ("kitten", "sitting", 3), ("rl", "url", 1)]
+        {
+            assert_eq!(distance(a.as_bytes(), b.as_bytes()), d, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn a_full_list_warns() {
+        let line = "rd.report.dns=1.1.1.1 ".repeat(LIST_MAX + 1);
+        let (s, w) = parse(&line);
+        assert_eq!(s.dns.len(), LIST_MAX);
+        assert!(w[0].contains("given too often"), "{w:?}");
+    }
+
+    #[test]
+    fn secrets_are_in_no_warning() {
+        let (_, w) = parse("rd.report.header=TOPSECRET rd.report.proxy=");
+        assert_eq!(w.len(), 2);
+        assert!(w.iter().all(|line| !line.contains("TOPSECRET")), "{w:?}");
+    }
+
+    #[test]
+    fn sizes_and_switches() {
+        assert_eq!(parse("rd.report.journal.max=4M").0.journal_max, Some(4 << 20));
+        assert_eq!(parse("rd.report.journal.max=99999999999999999G").0.journal_max, None);
+        assert!(parse("rd.report.insecure").0.insecure);
+        assert!(!parse("rd.report.insecure=1 rd.report.insecure=off").0.insecure);
+    }
+
+    #[test]
+    fn a_cut_line_is_warned_about() {
+        let line = std::format!("{:2047}", "quiet").replace(' ', "x");
+        assert!(parse(&line).1[0].contains("its end is lost"));
+        assert!(parse(&line[1..]).1.is_empty());
+    }
+
+    #[test]
+    fn many_warnings_are_counted_not_kept() {
+        let line = "rd.report.nonsense=1 ".repeat(200);
+        let mut warnings = Warnings::default();
+        Settings::parse(line.as_bytes(), &mut warnings);
+        assert!(warnings.dropped() > 0);
+        assert_eq!(warnings.lines().count() + warnings.dropped() as usize, 200);
+    }
+}

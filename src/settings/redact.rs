@@ -1,0 +1,120 @@
+//! Secrets out of command lines and URLs, before they reach a console or a body: userinfo and query of URLs, header values, and the values
+//! of keys that are named for what they hold.
+
+use crate::settings::PREFIX;
+use crate::settings::cmdline::Words;
+use crate::sink::Sink;
+use crate::{error::Error, text};
+
+/// What stands in place of a secret.
+pub const MASK: &str = "***";
+
+/// Parts of a key's name that tell that its value is a secret.
+const TELLING: [&[u8]; 8] =
+    [b"token", b"password", b"passwd", b"secret", b"credential", b"apikey", b"api_key", b"auth"];
+
+/// Writes `line` into a JSON string's inside, its words separated by one space, with secrets masked.
+pub fn line_as_json(line: &[u8], out: &mut dyn Sink) -> Result<(), Error> {
+    // The words of a header's value that someone forgot to quote.
+    let mut unquoted = false;
+    for (i, word) in Words::new(line).enumerate() {
+        if i > 0 {
+            out.put(b" ")?;
+        }
+        let Some(value) = word.value else {
+            match unquoted {
+                true => out.put(MASK.as_bytes())?,
+                false => text::json(word.key, out)?,
+            }
+            continue;
+        };
+        text::json(word.key, out)?;
+        out.put(b"=")?;
+        match is_secret(word.key) {
+            true => out.put(MASK.as_bytes())?,
+            false => url(value, &mut |part| text::json(part, out))?,
+        }
+        unquoted = is_header(word.key) && value.ends_with(b":");
+    }
+    Ok(())
+}
+
+/// Gives the pieces of `value`, each URL in it without its userinfo and query.
+pub fn url(value: &[u8], out: &mut dyn FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
+    let mut rest = value;
+    while let Some(at) = rest.windows(3).position(|w| w == b"://") {
+        let (before, after) = rest.split_at(at.saturating_add(3).min(rest.len()));
+        out(before)?;
+        let len = after.iter().position(|b| b.is_ascii_whitespace() || *b == b',').unwrap_or(after.len());
+        let (this, next) = after.split_at(len);
+        let authority = this.iter().position(|b| b"/?#".contains(b)).unwrap_or(this.len());
+        let (host, path) = this.split_at(authority);
+        match host.iter().rposition(|b| *b == b'@') {
+            Some(at) => {
+                out(MASK.as_bytes())?;
+                out(host.get(at..).unwrap_or_default())?;
+            }
+            None => out(host)?,
+        }
+        match path.iter().position(|b| *b == b'?') {
+            Some(at) => {
+                out(path.get(..at).unwrap_or_default())?;
+                out(b"?")?;
+                out(MASK.as_bytes())?;
+            }
+            None => out(path)?,
+        }
+        rest = next;
+    }
+    out(rest)
+}
+
+/// Whether the value of `key` is a secret as a whole.
+fn is_secret(key: &[u8]) -> bool {
+    is_header(key) || TELLING.iter().any(|word| key.windows(word.len()).any(|w| w.eq_ignore_ascii_case(word)))
+}
+
+fn is_header(key: &[u8]) -> bool {
+    key.strip_prefix(PREFIX.as_bytes()) == Some(b"header")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn redacted(line: &str) -> String {
+        let mut out = Vec::new();
+        line_as_json(line.as_bytes(), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn userinfo_and_query_are_masked_in_every_word() {
+        assert_eq!(
+            redacted("ro x.url=https://u:p@h:1/a?sig=S y=https://h/a z=http://u@h"),
+            "ro x.url=https://***@h:1/a?*** y=https://h/a z=http://***@h"
+        );
+        assert_eq!(redacted("a=http://u:p@h/,http://q:r@i/?k"), "a=http://***@h/,http://***@i/?***");
+        assert_eq!(redacted("a=http://h?x=/@y"), "a=http://h?***");
+    }
+
+    #[test]
+    fn telling_keys_are_masked() {
+        assert_eq!(
+            redacted("rd.report.header='A: B c' my.token=1 Password=2"),
+            "rd.report.header=*** my.token=*** Password=***"
+        );
+        assert_eq!(
+            redacted("rd.report.header=Authorization: Bearer SECRET a=b c"),
+            "rd.report.header=*** *** *** a=b c"
+        );
+        assert_eq!(redacted("rd.report.url=http://h/"), "rd.report.url=http://h/");
+    }
+
+    #[test]
+    fn odd_lines_end() {
+        for line in ["://", "a=://", "a=x://@", "a=x://?@", "a=\"x://u:p@h"] {
+            assert!(!redacted(line).contains("u:p"), "{line}");
+        }
+    }
+}

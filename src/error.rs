@@ -26,12 +26,17 @@ pub enum NetError {
     Connect(Errno),
     /// Nothing answered the connection in time.
     ConnectTimeout,
+    /// No address or route to the peer appeared before the deadline.
+    NoRoute,
     /// Sending failed.
     Send(Errno),
     /// Receiving failed.
     Recv(Errno),
-    /// The peer took or gave nothing for too long.
+    /// The peer took or gave nothing for too long, or the deadline passed.
     Timeout,
+    /// Not a failure of the connection: the peer takes no more, and there is something of it to be received. What it is, an early
+    /// answer most likely, is the caller's to read ([`crate::net::Transport::send`]).
+    PeerSpoke,
 }
 
 /// Errors of TLS. Those about the certificate are told apart as far as a user can act on the difference.

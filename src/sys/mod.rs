@@ -9,6 +9,7 @@ pub mod file;
 #[allow(unsafe_code)]
 pub mod process;
 pub mod random;
+pub mod sock;
 pub mod time;
 
 pub use rustix::io::Errno;

@@ -1,0 +1,104 @@
+//! Addresses as text: literals of hosts, with or without brackets (RFC 3986 section 3.2.2) and zone (RFC 4007 section 11, RFC 6874),
+//! and the name `localhost` (RFC 6761 section 6.3).
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use heapless::Vec;
+
+use crate::sys::sock::interface_index;
+
+/// Addresses that are kept of one host: both families of a name with a few addresses each.
+pub(super) const ADDRS_MAX: usize = 8;
+
+/// The addresses that `host` is, if it is no name to be looked up: an address or `localhost`.
+pub(super) fn literal(host: &str, port: u16) -> Option<Vec<SocketAddr, ADDRS_MAX>> {
+    if is_localhost(host) {
+        let both = [IpAddr::V6(Ipv6Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::LOCALHOST)];
+        return Some(both.into_iter().map(|ip| SocketAddr::new(ip, port)).collect());
+    }
+    let (ip, zone) = parse(host.as_bytes())?;
+    Some(core::iter::once(with_zone(ip, zone, port)).collect())
+}
+
+/// An address and its zone, which is empty where none is given.
+pub(super) fn parse(text: &[u8]) -> Option<(IpAddr, &str)> {
+    let text = text.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]")).unwrap_or(text);
+    let text = core::str::from_utf8(text).ok()?;
+    let (ip, zone) = text.split_once('%').unwrap_or((text, ""));
+    let ip = ip.parse().ok()?;
+    // In a URL the percent sign is written `%25`; an interface with the number 25 is `%25` outside of one.
+    let zone = zone.strip_prefix("25").filter(|rest| !rest.is_empty()).unwrap_or(zone);
+    (zone.is_empty() || matches!(ip, IpAddr::V6(_))).then_some((ip, zone))
+}
+
+/// The socket address for what [`parse`] gave. A zone that is no interface here is 0, as none is.
+pub(super) fn with_zone(ip: IpAddr, zone: &str, port: u16) -> SocketAddr {
+    match ip {
+        IpAddr::V6(ip) => SocketAddr::V6(SocketAddrV6::new(ip, port, 0, scope(zone))),
+        ip => SocketAddr::new(ip, port),
+    }
+}
+
+/// The number of the interface that `zone` names, or is; 0 is none.
+fn scope(zone: &str) -> u32 {
+    match zone {
+        "" => 0,
+        _ => zone.parse().ok().or_else(|| interface_index(zone)).unwrap_or(0),
+    }
+}
+
+/// `localhost` and the names below it.
+fn is_localhost(host: &str) -> bool {
+    let host = host.as_bytes();
+    let host = host.strip_suffix(b".").unwrap_or(host);
+    let start = host.len().saturating_sub(b"localhost".len());
+    let (below, last) = host.split_at_checked(start).unwrap_or_default();
+    last.eq_ignore_ascii_case(b"localhost") && matches!(below.last(), None | Some(b'.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(host: &str) -> Option<String> {
+        literal(host, 80).map(|all| all.iter().map(|a| a.to_string()).collect::<alloc::vec::Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn literals() {
+        for (host, want) in [
+            ("192.0.2.1", "192.0.2.1:80"),
+            ("2001:db8::1", "[2001:db8::1]:80"),
+            ("[2001:db8::1]", "[2001:db8::1]:80"),
+            ("[::ffff:192.0.2.1]", "[::ffff:192.0.2.1]:80"),
+            ("fe80::1%1", "[fe80::1%1]:80"),
+            ("[fe80::1%251]", "[fe80::1%1]:80"),
+            ("fe80::1%25", "[fe80::1%25]:80"),
+            ("[fe80::1%25lo]", "[fe80::1%1]:80"),
+            ("fe80::1%lo", "[fe80::1%1]:80"),
+            ("fe80::1%no-such-interface", "[fe80::1]:80"),
+            ("localhost", "[::1]:80 127.0.0.1:80"),
+            ("LocalHost.", "[::1]:80 127.0.0.1:80"),
+            ("a.localhost", "[::1]:80 127.0.0.1:80"),
+        ] {
+            assert_eq!(one(host).as_deref(), Some(want), "{host}");
+        }
+    }
+
+    #[test]
+    fn names_are_no_literals() {
+        for host in [
+            "",
+            "example.com",
+            "1.2.3",
+            "1.2.3.4.5",
+            "01.2.3.4",
+            "[::1",
+            "127.0.0.1%lo",
+            "notlocalhost",
+            "localhost.example",
+            "::g",
+        ] {
+            assert_eq!(one(host), None, "{host}");
+        }
+    }
+}

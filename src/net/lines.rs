@@ -1,0 +1,75 @@
+//! Small text files, a line at a time.
+
+use crate::sys::file::File;
+
+/// Bytes of a line that are looked at: more than any line of `hosts`, `resolv.conf` or a lease needs.
+const LINE_MAX: usize = 1024;
+
+/// Bytes of a file that are looked at. A larger one is not the small text file that it should be.
+const FILE_MAX: usize = 64 * 1024;
+
+/// Gives each line of `file` to `visit`, without its end. A longer line is cut, a file that cannot be read further ends there.
+pub(super) fn each(file: &File, visit: &mut dyn FnMut(&[u8])) {
+    let mut buf = [0; LINE_MAX];
+    let mut len = 0usize;
+    let mut total = 0usize;
+    let mut cut = false;
+    while total < FILE_MAX {
+        let read = buf.get_mut(len..).map_or(0, |free| file.read(free).unwrap_or(0));
+        total = total.saturating_add(read);
+        len = len.saturating_add(read);
+        let mut rest = buf.get(..len).unwrap_or_default();
+        while let Some(end) = rest.iter().position(|b| *b == b'\n') {
+            let (line, next) = rest.split_at_checked(end).unwrap_or_default();
+            if !core::mem::take(&mut cut) {
+                visit(line.strip_suffix(b"\r").unwrap_or(line));
+            }
+            rest = next.get(1..).unwrap_or_default();
+        }
+        let kept = rest.len();
+        if read == 0 || kept == LINE_MAX {
+            if !core::mem::replace(&mut cut, true) && kept != 0 {
+                visit(rest);
+            }
+            len = 0;
+            if read == 0 {
+                return;
+            }
+        } else {
+            buf.copy_within(len.saturating_sub(kept)..len, 0);
+            len = kept;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::file::Root;
+
+    fn lines(content: &[u8]) -> Vec<Vec<u8>> {
+        let dir = std::env::temp_dir().join(format!("lines-{}-{:?}", std::process::id(), std::thread::current().id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("f"), content).unwrap();
+        let root = Root::new(Some(dir.to_str().unwrap().as_bytes())).unwrap();
+        let mut all = Vec::new();
+        each(&root.file("f").unwrap(), &mut |line| all.push(line.to_vec()));
+        std::fs::remove_dir_all(&dir).unwrap();
+        all
+    }
+
+    #[test]
+    fn ends_and_last_line() {
+        assert_eq!(lines(b""), Vec::<Vec<u8>>::new());
+        assert_eq!(lines(b"a\n\nb\r\nc"), [&b"a"[..], b"", b"b", b"c"]);
+    }
+
+    #[test]
+    fn long_lines_are_cut_and_large_files_end() {
+        let long = [b'x'; 3 * LINE_MAX];
+        let content = [b"one\n", &long[..], b"\ntwo\n"].concat();
+        assert_eq!(lines(&content), [&b"one"[..], &long[..LINE_MAX], b"two"]);
+        assert_eq!(lines(&vec![b'\n'; 10 * FILE_MAX]).len(), FILE_MAX);
+        assert_eq!(lines(&vec![0; 10 * FILE_MAX]).len(), 1);
+    }
+}

@@ -1,0 +1,149 @@
+//! Sockets: non-blocking, closed on exec, and waited for with a deadline.
+
+use core::net::SocketAddr;
+use heapless::Vec;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, bind, connect, ipproto, netlink,
+    recv, send, shutdown, socket_with, sockopt,
+};
+
+use crate::sys::time::Deadline;
+
+/// Sockets that [`wait`] can wait for at once.
+pub const WAIT_MAX: usize = 8;
+
+/// A socket that never blocks.
+pub struct Socket(OwnedFd);
+
+/// What [`wait`] waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ready {
+    /// Bytes, an end or an error can be received.
+    In,
+    /// Bytes can be sent, or a connection was made or refused.
+    Out,
+}
+
+impl Socket {
+    /// A TCP socket for `peer`'s family. Small writes are sent at once (`TCP_NODELAY`): they are whole records and heads.
+    pub fn tcp(peer: &SocketAddr) -> Result<Self, Errno> {
+        let socket = Self::open(family(peer), SocketType::STREAM, Some(ipproto::TCP))?;
+        sockopt::set_tcp_nodelay(&socket.0, true)?;
+        Ok(socket)
+    }
+
+    /// A UDP socket for `peer`'s family.
+    pub fn udp(peer: &SocketAddr) -> Result<Self, Errno> {
+        Self::open(family(peer), SocketType::DGRAM, Some(ipproto::UDP))
+    }
+
+    /// A routing socket (rtnetlink(7)) that hears the multicast groups in the mask `groups`.
+    pub fn route(groups: u32) -> Result<Self, Errno> {
+        // NETLINK_ROUTE is protocol 0.
+        let socket = Self::open(AddressFamily::NETLINK, SocketType::RAW, None)?;
+        bind(&socket.0, &netlink::SocketAddrNetlink::new(0, groups))?;
+        Ok(socket)
+    }
+
+    /// Connects to `peer`; `Ok(false)` is a connection on its way: wait for [`Ready::Out`] and ask [`Socket::error`].
+    pub fn connect(&self, peer: &SocketAddr) -> Result<bool, Errno> {
+        match connect(&self.0, peer) {
+            Ok(()) => Ok(true),
+            // INTR: the connection goes on in the background, as after INPROGRESS.
+            Err(Errno::INPROGRESS | Errno::INTR) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The error that is pending on the socket, which this takes away.
+    pub fn error(&self) -> Result<(), Errno> {
+        sockopt::socket_error(&self.0)?
+    }
+
+    /// Sends as much of `bytes` as is taken at once; [`Errno::AGAIN`] when nothing is.
+    pub fn send(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        loop {
+            match send(&self.0, bytes, SendFlags::NOSIGNAL) {
+                Err(Errno::INTR) => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Receives what is there; [`Errno::AGAIN`] when nothing is. 0 is the peer's end. A datagram's length is the whole one, even
+    /// where it did not fit.
+    pub fn recv(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        self.recv_with(buf, RecvFlags::empty())
+    }
+
+    /// Whether a byte can be received now: neither nothing, nor an end, nor an error.
+    pub fn has_bytes(&self) -> bool {
+        matches!(self.recv_with(&mut [0], RecvFlags::PEEK), Ok(1))
+    }
+
+    /// Whether something can be received now: bytes, an end or an error.
+    pub fn readable(&self) -> bool {
+        wait(&mut core::iter::once(self), Ready::In, Deadline::after_ms(0)) != 0
+    }
+
+    /// Says that nothing more will be sent.
+    pub fn shut(&self) {
+        // An error says that the connection is gone already.
+        let _ = shutdown(&self.0, Shutdown::Write);
+    }
+
+    fn open(family: AddressFamily, kind: SocketType, protocol: Option<Protocol>) -> Result<Self, Errno> {
+        socket_with(family, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, protocol).map(Self)
+    }
+
+    fn recv_with(&self, buf: &mut [u8], flags: RecvFlags) -> Result<usize, Errno> {
+        loop {
+            match recv(&self.0, &mut *buf, flags) {
+                Ok((len, _)) => return Ok(len),
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+/// Waits until one of `sockets` is ready or `deadline` has passed. Bit n of the answer is the nth socket, 0 is none. Those beyond
+/// [`WAIT_MAX`] are not waited for. Without sockets it waits for the deadline.
+pub fn wait(sockets: &mut dyn Iterator<Item = &Socket>, ready: Ready, deadline: Deadline) -> u32 {
+    let events = match ready {
+        Ready::In => PollFlags::IN,
+        Ready::Out => PollFlags::OUT,
+    };
+    let mut fds: Vec<PollFd<'_>, WAIT_MAX> = sockets.take(WAIT_MAX).map(|s| PollFd::new(&s.0, events)).collect();
+    loop {
+        let left = deadline.left_ms();
+        let timeout = Timespec { tv_sec: (left / 1000) as _, tv_nsec: ((left % 1000) * 1_000_000) as _ };
+        match poll(&mut fds, Some(&timeout)) {
+            Err(Errno::INTR) => {}
+            Err(_) | Ok(0) => return 0,
+            Ok(_) => break,
+        }
+    }
+    let mut bits = 0;
+    for (n, fd) in fds.iter().enumerate() {
+        bits |= u32::from(!fd.revents().is_empty()) << n;
+    }
+    bits
+}
+
+fn family(peer: &SocketAddr) -> AddressFamily {
+    match peer {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    }
+}
+
+/// The number of the interface called `name`.
+pub fn interface_index(name: &str) -> Option<u32> {
+    // Any socket will do (netdevice(7)).
+    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).ok()?;
+    rustix::net::netdevice::name_to_index(socket, name).ok()
+}

@@ -13,6 +13,8 @@ pub enum Error {
     Http(HttpError),
     /// The journal as a whole (a broken entry is a warning, not an error).
     Journal(JournalError),
+    /// The compressor refused; a defect of ours.
+    Gzip,
     /// Writing to standard output or a device.
     Output(Errno),
 }
@@ -89,14 +91,20 @@ pub enum HttpError {
     TooManyRedirects,
     /// A redirect without a usable target.
     BadLocation,
+    /// A redirect from TLS to a plain connection.
+    Downgrade,
+    /// The URL cannot be used.
+    BadUrl,
     /// The head of the answer is larger than its buffer.
     HeadTooLarge,
     /// What came is not HTTP/1.x.
     NotHttp,
     /// More interim answers (1xx) than are skipped.
     TooManyInterim,
-    /// The connection ended before the answer was whole.
+    /// The connection ended before the answer was whole, or before the server had taken the whole body.
     Cut,
+    /// A final answer came before the body had been sent; never seen outside `http`.
+    Answered,
 }
 
 /// Errors of the journal as a whole.
@@ -106,6 +114,30 @@ pub enum JournalError {
     None,
     /// A folder or file could not be opened.
     Open(Errno),
+}
+
+impl From<NetError> for Error {
+    fn from(e: NetError) -> Self {
+        Error::Net(e)
+    }
+}
+
+impl From<TlsError> for Error {
+    fn from(e: TlsError) -> Self {
+        Error::Tls(e)
+    }
+}
+
+impl From<HttpError> for Error {
+    fn from(e: HttpError) -> Self {
+        Error::Http(e)
+    }
+}
+
+impl From<JournalError> for Error {
+    fn from(e: JournalError) -> Self {
+        Error::Journal(e)
+    }
 }
 
 const _: () = assert!(size_of::<Error>() <= 8, "errors are passed by value everywhere");

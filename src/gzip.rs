@@ -1,1 +1,151 @@
-//! todo
+//! A gzip stream of one member (RFC 1952) around `miniz_oxide`'s DEFLATE, in constant memory. The same input gives the same bytes: the
+//! header holds no time and no name.
+
+use crate::error::Error;
+use crate::sink::Sink;
+use alloc::boxed::Box;
+use alloc::vec;
+use miniz_oxide::deflate::core::{CompressorOxide, TDEFLFlush, TDEFLStatus, compress};
+
+/// Compressed bytes gathered before they are passed on: what `http` sends in one piece.
+const OUT_MAX: usize = 16 * 1024;
+
+/// Level without `?gzip=`.
+pub const LEVEL: u8 = 6;
+
+/// RFC 1952 section 2.3: magic, DEFLATE, no flags, no time, no extra flags, unknown operating system.
+const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+
+/// How many earlier places with the same three bytes are tried for each match, by level; and from which level on a match may wait for a
+/// longer one at the next byte (lazy matching). Level 6 is set so that a journal becomes no longer than gzip's own level 6 makes it.
+const PROBES: [u32; 10] = [0, 1, 6, 12, 8, 16, 32, 64, 128, 1024];
+const LAZY_FROM: u8 = 4;
+/// `miniz_oxide`'s flag for matching without waiting.
+const GREEDY: u32 = 0x4000;
+
+/// Compresses what is put into it, into the next sink.
+pub struct Gzip<'a> {
+    out: &'a mut dyn Sink,
+    deflate: Box<CompressorOxide>,
+    buf: Box<[u8]>,
+    len: usize,
+    crc: crc32fast::Hasher,
+    /// Length of the input, modulo 2^32 as the trailer wants it.
+    size: u32,
+}
+
+impl<'a> Gzip<'a> {
+    /// Writes the header. `level` is 0 (stored) to 9.
+    pub fn new(out: &'a mut dyn Sink, level: u8) -> Result<Self, Error> {
+        out.put(&HEADER)?;
+        let probes = PROBES.get(usize::from(level)).copied().unwrap_or(PROBES[9]);
+        let flags = if level < LAZY_FROM { probes | GREEDY } else { probes };
+        Ok(Self {
+            out,
+            deflate: Box::new(CompressorOxide::new(flags)),
+            buf: vec![0; OUT_MAX].into_boxed_slice(),
+            len: 0,
+            crc: crc32fast::Hasher::new(),
+            size: 0,
+        })
+    }
+
+    /// Ends the stream: what was held back, and the trailer.
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.deflate(&[], TDEFLFlush::Finish)?;
+        self.flush()?;
+        self.out.put(&self.crc.clone().finalize().to_le_bytes())?;
+        self.out.put(&self.size.to_le_bytes())
+    }
+
+    fn deflate(&mut self, bytes: &[u8], flush: TDEFLFlush) -> Result<(), Error> {
+        let mut rest = bytes;
+        loop {
+            let free = self.buf.get_mut(self.len..).unwrap_or_default();
+            let (status, taken, made) = compress(&mut self.deflate, rest, free, flush);
+            self.len = self.len.saturating_add(made);
+            rest = rest.get(taken..).unwrap_or_default();
+            if self.len == self.buf.len() {
+                self.flush()?;
+            }
+            match status {
+                TDEFLStatus::Done => return Ok(()),
+                TDEFLStatus::Okay if rest.is_empty() && flush == TDEFLFlush::None => return Ok(()),
+                TDEFLStatus::Okay => {}
+                // Only wrong use of the library gives these.
+                _ => return Err(Error::Gzip),
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        self.out.put(self.buf.get(..self.len).unwrap_or_default())?;
+        self.len = 0;
+        Ok(())
+    }
+}
+
+impl Sink for Gzip<'_> {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.crc.update(bytes);
+        self.size = self.size.wrapping_add(bytes.len() as u32);
+        self.deflate(bytes, TDEFLFlush::None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    fn gzip(input: &[u8], piece: usize, level: u8) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut gzip = Gzip::new(&mut out, level).unwrap();
+        input.chunks(piece).for_each(|part| gzip.put(part).unwrap());
+        gzip.finish().unwrap();
+        out
+    }
+
+    /// What `gzip -dc` makes of it.
+    fn gunzip(input: &[u8]) -> Vec<u8> {
+        let mut child = Command::new("gzip").arg("-dc").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_vec();
+        let writer = std::thread::spawn(move || stdin.write_all(&input));
+        let out = child.wait_with_output().unwrap();
+        writer.join().unwrap().unwrap();
+        assert!(out.status.success(), "gzip refused the stream");
+        out.stdout
+    }
+
+    fn noise(len: usize) -> Vec<u8> {
+        let mut seed = 7u32;
+        (0..len)
+            .map(|_| {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (seed >> 24) as u8
+            })
+            .collect()
+    }
+
+    #[test]
+    fn gzip_reads_it_back() {
+        let text = b"MESSAGE=Starting Ignition (fetch)...\nPRIORITY=6\n".repeat(5000);
+        for level in 0..=9 {
+            for input in [b"".as_slice(), b"x", &text, &noise(200_000)] {
+                assert_eq!(gunzip(&gzip(input, 4096, level)), input, "level {level}, {} bytes", input.len());
+            }
+        }
+    }
+
+    #[test]
+    fn the_pieces_do_not_show() {
+        let input = [b"a line of a journal\n".repeat(3000), noise(70_000)].concat();
+        let whole = gzip(&input, input.len(), 6);
+        for piece in [1, 7, 1000, 65_536] {
+            assert!(gzip(&input, piece, 6) == whole, "pieces of {piece} bytes");
+        }
+        assert!(gzip(&input, 1000, 6) == whole, "the same input, the same bytes");
+    }
+}

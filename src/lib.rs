@@ -13,6 +13,7 @@
 
 extern crate alloc;
 
+pub mod args;
 pub mod encode;
 pub mod error;
 pub mod gzip;
@@ -24,4 +25,5 @@ pub mod run;
 pub mod settings;
 pub mod sink;
 pub mod sys;
+pub mod target;
 pub mod text;

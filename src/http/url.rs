@@ -150,7 +150,7 @@ mod tests {
             ("http://h:0/", NotUrl::Port),
             ("http://h:65536/", NotUrl::Port),
             ("http://h:+1/", NotUrl::Port),
-            ("http://::1/", NotUrl::Port),
+            ("http://::1/", NotUrl::Host),
             ("http://h/a b", NotUrl::Character),
             ("http://h/a\r\nX: y", NotUrl::Character),
         ] {

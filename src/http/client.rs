@@ -1,0 +1,510 @@
+//! One request and its answer (RFC 9110, RFC 9112), with the redirects that keep a POST a POST.
+//!
+//! While a body is sent, what the server says meanwhile is looked at between any two pieces: a refusal (413, 401) ends the upload and is
+//! reported as what it is, an interim answer (1xx) is passed over, and a success that comes early changes nothing.
+
+use crate::error::{Error, HttpError, NetError};
+use crate::http::body::{CHUNK_END, CHUNK_HEAD, Decoder, LAST_CHUNK, chunk_head};
+use crate::http::head::{self, Answer, Fields};
+use crate::http::url::Url;
+use crate::net::{Dial, Transport};
+use crate::sink::Sink;
+use crate::sys::time::Deadline;
+use alloc::boxed::Box;
+use alloc::vec;
+use heapless::String;
+
+/// Bytes sent at once, so that each piece is one full TLS record (2^14 bytes, RFC 8446 section 5.1).
+const OUT_MAX: usize = 16_384;
+/// Data bytes of one chunk, which leaves room for its framing in [`OUT_MAX`].
+const DATA_MAX: usize = OUT_MAX - CHUNK_HEAD - CHUNK_END.len();
+/// Longest head of an answer: what nginx and Apache allow in requests by default, and more than any of them sends.
+const HEAD_MAX: usize = 8192;
+/// Interim answers that are passed over; a server sends one or two.
+const INTERIM_MAX: u8 = 8;
+/// Redirects that are followed.
+const REDIRECTS_MAX: u8 = 5;
+/// Longest target of a redirect: the length of command line that a URL can come from.
+pub const URL_MAX: usize = 2048;
+/// Bytes of an answer's body that are read at most: a status has nothing to say that is longer.
+const BODY_MAX: u64 = 64 * 1024;
+
+/// What is sent behind the head.
+pub trait Body {
+    /// Its length in bytes; `None` when only writing it will show.
+    fn length(&self) -> Option<u64>;
+
+    /// Writes all of it. Called once for each connection that is tried; the bytes must be the same each time.
+    fn write(&mut self, out: &mut dyn Sink) -> Result<(), Error>;
+}
+
+impl Body for &[u8] {
+    fn length(&self) -> Option<u64> {
+        Some(self.len() as u64)
+    }
+
+    fn write(&mut self, out: &mut dyn Sink) -> Result<(), Error> {
+        out.put(self)
+    }
+}
+
+/// How an exchange ended well.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// The last answer's status code, 2xx.
+    pub status: u16,
+    /// Bytes of body sent to the server that took them, framing not counted.
+    pub sent: u64,
+    /// Bytes of the answer's body that were kept.
+    pub kept: usize,
+}
+
+/// Where and how to connect.
+pub struct Client<'a> {
+    /// How names are looked up.
+    pub dial: &'a Dial<'a>,
+}
+
+impl Client<'_> {
+    /// Sends `body` to `url` by `method`, following redirects. As much of the answer's body as fits goes into `keep`.
+    pub fn send(
+        &self,
+        method: &str,
+        url: &str,
+        fields: &Fields<'_>,
+        body: &mut dyn Body,
+        keep: &mut [u8],
+        deadline: Deadline,
+    ) -> Result<Outcome, Error> {
+        let mut target: String<URL_MAX> = String::new();
+        target.push_str(url).map_err(|_| HttpError::BadUrl)?;
+        let mut fields = *fields;
+        for _ in 0..=REDIRECTS_MAX {
+            let url = Url::parse(&target).map_err(|_| HttpError::BadUrl)?;
+            let mut location = String::new();
+            let mut tcp = crate::net::connect(self.dial, url.host, url.port, deadline)?;
+            let outcome = exchange(&mut tcp, method, &url, &fields, body, keep, deadline, &mut location)?;
+            if !matches!(outcome.status, 307 | 308) {
+                return Ok(outcome);
+            }
+            let next = resolve(&url, &location)?;
+            let new = Url::parse(&next).map_err(|_| HttpError::BadLocation)?;
+            if url.tls && !new.tls {
+                // What was to be secret on its way would not be any more.
+                return Err(HttpError::Downgrade.into());
+            }
+            if !url.same_origin(&new) {
+                // The owner's header fields hold credentials that are meant for the server that he named.
+                fields.own = b"";
+            }
+            target = next;
+        }
+        Err(HttpError::TooManyRedirects.into())
+    }
+}
+
+/// Sends a request and receives its answer over `transport`. An answer that is neither 2xx nor 307 or 308 is an error; the target of the
+/// latter goes into `location`.
+#[allow(clippy::too_many_arguments)] // one call in the binary; a struct would only name them twice
+pub fn exchange(
+    transport: &mut dyn Transport,
+    method: &str,
+    url: &Url<'_>,
+    fields: &Fields<'_>,
+    body: &mut dyn Body,
+    keep: &mut [u8],
+    deadline: Deadline,
+    location: &mut String<URL_MAX>,
+) -> Result<Outcome, Error> {
+    let mut exchange = Exchange::new(transport, deadline);
+    let answer = match exchange.request(method, url, fields, body) {
+        Ok(()) => exchange.wait_for_answer()?,
+        // The reason is in the answer.
+        Err(Error::Http(HttpError::Answered)) => exchange.refusal()?,
+        Err(e) => return Err(e),
+    };
+    let mut outcome = Outcome { status: answer.status, sent: exchange.sent, kept: 0 };
+    match answer.status {
+        _ if answer.is_success() => outcome.kept = exchange.read_body(&answer, keep)?,
+        307 | 308 => {
+            let target = answer.field("Location", &exchange.head).ok_or(HttpError::BadLocation)?;
+            location.push_str(target).map_err(|_| HttpError::BadLocation)?;
+        }
+        status @ 301..=303 => return Err(HttpError::RedirectRefused(status).into()),
+        status => return Err(HttpError::Status(status).into()),
+    }
+    exchange.transport.finish();
+    Ok(outcome)
+}
+
+/// A request under way, and what the server has said to it.
+struct Exchange<'t> {
+    transport: &'t mut dyn Transport,
+    deadline: Deadline,
+    /// Room for a chunk's head, data, and room for its end.
+    out: Box<[u8]>,
+    /// Bytes of data in `out`.
+    len: usize,
+    chunked: bool,
+    /// Data bytes of the body that were given to the transport.
+    sent: u64,
+    /// What was received and not yet used: the beginning of an answer.
+    head: Box<[u8]>,
+    received: usize,
+    interim: u8,
+    answer: Option<Answer>,
+}
+
+impl<'t> Exchange<'t> {
+    fn new(transport: &'t mut dyn Transport, deadline: Deadline) -> Self {
+        Self {
+            transport,
+            deadline,
+            out: vec![0; OUT_MAX].into_boxed_slice(),
+            len: 0,
+            chunked: false,
+            sent: 0,
+            head: vec![0; HEAD_MAX].into_boxed_slice(),
+            received: 0,
+            interim: 0,
+            answer: None,
+        }
+    }
+
+    fn request(&mut self, method: &str, url: &Url<'_>, fields: &Fields<'_>, body: &mut dyn Body) -> Result<(), Error> {
+        head::write(method, url, fields, self)?;
+        if fields.length.is_none() {
+            self.flush()?;
+            self.chunked = true;
+        }
+        self.sent = 0;
+        body.write(self)?;
+        self.flush()?;
+        match self.chunked {
+            true => self.transmit(LAST_CHUNK.as_slice()),
+            false => Ok(()),
+        }
+    }
+
+    /// Sends what has been gathered.
+    fn flush(&mut self) -> Result<(), Error> {
+        if self.len == 0 {
+            return Ok(());
+        }
+        let end = CHUNK_HEAD.saturating_add(self.len);
+        let range = match self.chunked {
+            true => {
+                put_at(&mut self.out, 0, &chunk_head(self.len));
+                put_at(&mut self.out, end, CHUNK_END);
+                0..end.saturating_add(CHUNK_END.len())
+            }
+            false => CHUNK_HEAD..end,
+        };
+        self.len = 0;
+        let out = core::mem::take(&mut self.out);
+        let result = self.transmit(out.get(range).unwrap_or_default());
+        self.out = out;
+        result
+    }
+
+    /// Sends `bytes`, and looks at what the server says meanwhile.
+    fn transmit(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        match self.transport.send(bytes, self.deadline) {
+            Err(Error::Net(NetError::PeerSpoke)) => {
+                self.wait_for_answer()?;
+                return Err(HttpError::Answered.into());
+            }
+            result => result?,
+        }
+        while self.answer.is_none() && self.transport.readable() {
+            self.receive()?;
+        }
+        match self.answer {
+            Some(answer) if !answer.is_success() => Err(HttpError::Answered.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The answer that came before the body had been sent.
+    fn refusal(&mut self) -> Result<Answer, Error> {
+        let answer = self.wait_for_answer()?;
+        // It says that all is well, but it has not seen all.
+        if answer.is_success() { Err(HttpError::Cut.into()) } else { Ok(answer) }
+    }
+
+    fn wait_for_answer(&mut self) -> Result<Answer, Error> {
+        loop {
+            if let Some(answer) = self.answer {
+                return Ok(answer);
+            }
+            self.receive()?;
+        }
+    }
+
+    /// Receives once, and keeps the head of a final answer when it is whole.
+    fn receive(&mut self) -> Result<(), Error> {
+        let free = self.head.get_mut(self.received..).filter(|free| !free.is_empty()).ok_or(HttpError::HeadTooLarge)?;
+        match self.transport.recv(free, self.deadline)? {
+            0 => return Err(HttpError::Cut.into()),
+            n => self.received = self.received.saturating_add(n),
+        }
+        while let Some(answer) = Answer::parse(self.head.get(..self.received).unwrap_or_default())? {
+            if !answer.is_interim() {
+                self.answer = Some(answer);
+                break;
+            }
+            self.interim = self.interim.saturating_add(1);
+            if self.interim > INTERIM_MAX {
+                return Err(HttpError::TooManyInterim.into());
+            }
+            self.head.copy_within(answer.len.min(self.received)..self.received, 0);
+            self.received = self.received.saturating_sub(answer.len);
+        }
+        Ok(())
+    }
+
+    /// Reads the answer's body, up to [`BODY_MAX`]; what is longer is left.
+    fn read_body(&mut self, answer: &Answer, keep: &mut [u8]) -> Result<usize, Error> {
+        let mut decoder = Decoder::new(answer.framing);
+        let (mut kept, mut total) = (0usize, 0u64);
+        let mut take = |data: &[u8]| {
+            let len = data.len().min(keep.len().saturating_sub(kept));
+            put_at(keep, kept, data.get(..len).unwrap_or_default());
+            kept = kept.saturating_add(len);
+            total = total.saturating_add(data.len() as u64);
+        };
+        decoder.feed(self.head.get(answer.len..self.received).unwrap_or_default(), &mut take)?;
+        let mut read = 0u64;
+        while !decoder.is_done() && read < BODY_MAX {
+            // The request has been sent: its buffer is free.
+            let n = self.transport.recv(&mut self.out, self.deadline)?;
+            if n == 0 {
+                if decoder.may_end() {
+                    break;
+                }
+                return Err(HttpError::Cut.into());
+            }
+            read = read.saturating_add(n as u64);
+            decoder.feed(self.out.get(..n).unwrap_or_default(), &mut take)?;
+        }
+        Ok(kept)
+    }
+}
+
+impl Sink for Exchange<'_> {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(DATA_MAX.saturating_sub(self.len)));
+            put_at(&mut self.out, CHUNK_HEAD.saturating_add(self.len), now);
+            self.len = self.len.saturating_add(now.len());
+            self.sent = self.sent.saturating_add(now.len() as u64);
+            rest = later;
+            if self.len >= DATA_MAX {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn put_at(buf: &mut [u8], at: usize, bytes: &[u8]) {
+    if let Some(to) = buf.get_mut(at..).and_then(|to| to.get_mut(..bytes.len())) {
+        to.copy_from_slice(bytes);
+    }
+}
+
+/// Where `location` leads from `base` (RFC 3986 section 5.2, without the removal of dot segments, which servers do).
+fn resolve(base: &Url<'_>, location: &str) -> Result<String<URL_MAX>, HttpError> {
+    let mut out = String::new();
+    let mut put = |part: &str| out.push_str(part).map_err(|_| HttpError::BadLocation);
+    let scheme = if base.tls { "https:" } else { "http:" };
+    if location.is_empty() {
+        return Err(HttpError::BadLocation);
+    }
+    if location.contains("://") && location.find("://") < location.find(['/', '?', '#']) {
+        put(location)?;
+    } else if location.starts_with("//") {
+        put(scheme)?;
+        put(location)?;
+    } else {
+        put(scheme)?;
+        put("//")?;
+        let is_literal = base.host.contains(':');
+        put(if is_literal { "[" } else { "" })?;
+        put(base.host)?;
+        put(if is_literal { "]:" } else { ":" })?;
+        put(crate::text::decimal(base.port.into(), &mut [0; crate::text::DECIMAL_MAX]))?;
+        if !location.starts_with('/') {
+            let folder = match location.starts_with('?') {
+                true => base.path.len(),
+                false => base.path.rfind('/').map_or(0, |at| at.saturating_add(1)),
+            };
+            put(base.path.get(..folder).unwrap_or("/"))?;
+        }
+        put(location)?;
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A peer that says its lines at set moments of the conversation.
+    struct Script {
+        /// What it says, and how many bytes it has heard before it does.
+        says: Vec<(usize, &'static [u8])>,
+        heard: Vec<u8>,
+        /// It stops reading there.
+        deaf_after: usize,
+    }
+
+    fn script(says: &[(usize, &'static [u8])]) -> Script {
+        Script { says: says.to_vec(), heard: Vec::new(), deaf_after: usize::MAX }
+    }
+
+    impl Transport for Script {
+        fn send(&mut self, bytes: &[u8], _: Deadline) -> Result<(), Error> {
+            if self.heard.len() + bytes.len() > self.deaf_after {
+                return Err(NetError::PeerSpoke.into());
+            }
+            self.heard.extend_from_slice(bytes);
+            Ok(())
+        }
+
+        fn recv(&mut self, buf: &mut [u8], _: Deadline) -> Result<usize, Error> {
+            let Some((_, line)) = self.says.first_mut() else { return Ok(0) };
+            let n = line.len().min(buf.len());
+            buf[..n].copy_from_slice(&line[..n]);
+            *line = &line[n..];
+            if line.is_empty() {
+                self.says.remove(0);
+            }
+            Ok(n)
+        }
+
+        fn readable(&mut self) -> bool {
+            self.says.first().is_some_and(|(after, _)| self.heard.len() >= *after)
+        }
+
+        fn finish(&mut self) {}
+    }
+
+    /// A body of a hundred thousand bytes and no known length.
+    struct Long;
+
+    impl Body for Long {
+        fn length(&self) -> Option<u64> {
+            None
+        }
+
+        fn write(&mut self, out: &mut dyn Sink) -> Result<(), Error> {
+            (0..10_000).try_for_each(|_| out.put(b"0123456789"))
+        }
+    }
+
+    fn run(peer: &mut Script, body: &mut dyn Body, keep: &mut [u8]) -> Result<Outcome, Error> {
+        let url = Url::parse("http://h/p").unwrap();
+        let fields = Fields { content_type: None, gzip: false, length: body.length(), report_id: "id", own: b"" };
+        exchange(peer, "POST", &url, &fields, body, keep, Deadline::after_ms(1000), &mut String::new())
+    }
+
+    const LATE: usize = usize::MAX;
+
+    #[test]
+    fn a_short_body_is_one_piece() {
+        let mut peer = script(&[(LATE, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")]);
+        let mut keep = [0; 8];
+        let outcome = run(&mut peer, &mut b"hello".as_slice(), &mut keep).unwrap();
+        assert_eq!(outcome, Outcome { status: 200, sent: 5, kept: 2 });
+        assert_eq!(&keep[..2], b"ok");
+        assert!(peer.heard.ends_with(b"\r\n\r\nhello"));
+    }
+
+    #[test]
+    fn a_long_body_is_chunked() {
+        let mut peer = script(&[(LATE, b"HTTP/1.1 204 No\r\n\r\n")]);
+        assert_eq!(run(&mut peer, &mut Long, &mut []).unwrap().sent, 100_000);
+        let start = peer.heard.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
+        let (mut body, mut decoder) = (Vec::new(), Decoder::new(crate::http::body::Framing::Chunked));
+        decoder.feed(&peer.heard[start..], &mut |data| body.extend_from_slice(data)).unwrap();
+        assert!(decoder.is_done());
+        assert_eq!(body, b"0123456789".repeat(10_000));
+    }
+
+    #[test]
+    fn a_refusal_ends_the_upload() {
+        let refusal = b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n";
+        let mut peer = script(&[(20_000, refusal)]);
+        assert_eq!(run(&mut peer, &mut Long, &mut []), Err(HttpError::Status(413).into()));
+        assert!(peer.heard.len() < 40_000);
+        let mut peer = script(&[(LATE, refusal)]);
+        peer.deaf_after = 30_000;
+        assert_eq!(run(&mut peer, &mut Long, &mut []), Err(HttpError::Status(413).into()));
+    }
+
+    #[test]
+    fn an_early_success_does_not_end_the_upload() {
+        let success = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        let mut peer = script(&[(0, success)]);
+        assert_eq!(run(&mut peer, &mut Long, &mut []).unwrap().sent, 100_000);
+        let mut peer = script(&[(LATE, success)]);
+        peer.deaf_after = 30_000;
+        assert_eq!(run(&mut peer, &mut Long, &mut []), Err(HttpError::Cut.into()), "not all was taken");
+    }
+
+    #[test]
+    fn interim_answers_are_passed_over() {
+        let mut peer = script(&[
+            (0, b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early"),
+            (LATE, b" Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
+        ]);
+        assert_eq!(run(&mut peer, &mut Long, &mut []).unwrap().status, 200);
+        let many: &'static [u8] = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(100).leak();
+        assert_eq!(run(&mut script(&[(0, many)]), &mut Long, &mut []), Err(HttpError::TooManyInterim.into()));
+    }
+
+    #[test]
+    fn what_is_cut_is_an_error() {
+        for said in ["", "HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"] {
+            let mut peer = script(&[(LATE, said.as_bytes())]);
+            if said.is_empty() {
+                peer.says.clear();
+            }
+            assert_eq!(run(&mut peer, &mut b"x".as_slice(), &mut []), Err(HttpError::Cut.into()), "{said:?}");
+        }
+    }
+
+    #[test]
+    fn a_huge_head_is_refused() {
+        let head: &'static [u8] = [b"HTTP/1.1 200 OK\r\nX: ".as_slice(), &[b'x'; 100_000]].concat().leak();
+        let result = run(&mut script(&[(LATE, head)]), &mut b"x".as_slice(), &mut []);
+        assert_eq!(result, Err(HttpError::HeadTooLarge.into()));
+    }
+
+    #[test]
+    fn redirects_are_told_apart() {
+        let mut peer = script(&[(LATE, b"HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\n")]);
+        let result = run(&mut peer, &mut b"x".as_slice(), &mut []);
+        assert_eq!(result, Err(HttpError::RedirectRefused(302).into()));
+        let mut peer = script(&[(LATE, b"HTTP/1.1 307 Found\r\n\r\n")]);
+        assert_eq!(run(&mut peer, &mut b"x".as_slice(), &mut []), Err(HttpError::BadLocation.into()));
+    }
+
+    #[test]
+    fn locations() {
+        let base = Url::parse("https://[fe80::1%25eth0]:8443/a/b?c").unwrap();
+        for (location, target) in [
+            ("http://other/x?y", "http://other/x?y"),
+            ("//other/x", "https://other/x"),
+            ("/x", "https://[fe80::1%25eth0]:8443/x"),
+            ("x?u=http://v/", "https://[fe80::1%25eth0]:8443/a/x?u=http://v/"),
+            ("?z", "https://[fe80::1%25eth0]:8443/a/b?z"),
+        ] {
+            assert_eq!(resolve(&base, location).unwrap(), target);
+        }
+        assert_eq!(resolve(&base, ""), Err(HttpError::BadLocation));
+        assert_eq!(resolve(&base, &"x".repeat(3000)), Err(HttpError::BadLocation));
+    }
+}

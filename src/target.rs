@@ -1,0 +1,227 @@
+//! What a sink's URL asks for: transport, format, compression; with the variables in it replaced.
+
+use crate::http::client::URL_MAX;
+use crate::http::url::{NotUrl, Url};
+use crate::report::Facts;
+use crate::settings::State;
+use heapless::String;
+
+/// How a journal is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// `http`, `https`: POST, gzip, chunked.
+    Post,
+    /// `put+http…`: PUT with its length known, for presigned URLs.
+    Put,
+    /// `journal-remote+http…`: systemd-journal-remote's `/upload`, not compressed.
+    JournalRemote,
+}
+
+/// A sink, ready to be connected to.
+pub struct Target {
+    /// How it is sent there.
+    pub kind: Kind,
+    /// The URL without prefix and without what is meant for us.
+    pub url: String<URL_MAX>,
+    /// gzip level; `None` is not compressed.
+    pub gzip: Option<u8>,
+}
+
+/// Why a value names no sink.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoTarget {
+    /// Not a URL.
+    Url(NotUrl),
+    /// A scheme of the design that this version does not speak.
+    Later,
+    /// With its variables replaced it is too long.
+    TooLong,
+    /// `${…}` with a name that is not known.
+    Variable,
+    /// `?format=` or `?gzip=` with a value that is not known here.
+    Option,
+}
+
+/// Schemes that are recognised, and said to be for later.
+const LATER: [&str; 9] = [
+    "loki+http",
+    "otlp+http",
+    "splunk+http",
+    "syslog+tcp:",
+    "syslog+tls:",
+    "syslog+udp:",
+    "file:",
+    "vsock:",
+    "vsock-stream:",
+];
+
+/// Where the variables of a value come from.
+pub struct Variables<'a> {
+    /// This machine.
+    pub facts: &'a Facts,
+    /// `${state}`.
+    pub state: State,
+    /// `${stage}`.
+    pub stage: Option<&'a str>,
+}
+
+impl Variables<'_> {
+    /// Appends `value` to `out` with its variables replaced; those of a URL are percent-encoded.
+    pub fn expand(&self, value: &str, in_url: bool, out: &mut dyn FnMut(char) -> bool) -> Result<(), NoTarget> {
+        let mut rest = value;
+        while let Some((before, after)) = rest.split_once("${") {
+            let (name, behind) = after.split_once('}').ok_or(NoTarget::Variable)?;
+            let text = match name {
+                "state" => self.state.as_str(),
+                "stage" => self.stage.unwrap_or_default(),
+                _ => self.facts.variable(name).ok_or(NoTarget::Variable)?,
+            };
+            put(before, out)?;
+            match in_url {
+                true => put_encoded(text, out)?,
+                false => put(text, out)?,
+            }
+            rest = behind;
+        }
+        put(rest, out)
+    }
+}
+
+/// Reads a status URL.
+pub fn status(value: &str, variables: &Variables<'_>) -> Result<String<URL_MAX>, NoTarget> {
+    let mut url: String<URL_MAX> = String::new();
+    variables.expand(value, true, &mut |c| url.push(c).is_ok())?;
+    Url::parse(&url).map_err(NoTarget::Url)?;
+    Ok(url)
+}
+
+/// Reads a journal sink's URL. `?format=` and `?gzip=` are for us and not sent on, but for `put+`, whose query is signed.
+pub fn journal(value: &str, variables: &Variables<'_>, level: u8) -> Result<Target, NoTarget> {
+    let (kind, rest) = if let Some(rest) = value.strip_prefix("put+") {
+        (Kind::Put, rest)
+    } else if let Some(rest) = value.strip_prefix("journal-remote+") {
+        (Kind::JournalRemote, rest)
+    } else {
+        (Kind::Post, value)
+    };
+    if LATER.iter().any(|scheme| rest.starts_with(scheme)) {
+        return Err(NoTarget::Later);
+    }
+    let mut url = status(rest, variables)?;
+    let mut gzip = if kind == Kind::JournalRemote { None } else { Some(level) };
+    if kind != Kind::Put {
+        url = take_options(&url, &mut gzip)?;
+    }
+    if kind == Kind::JournalRemote {
+        add_upload(&mut url)?;
+    }
+    Ok(Target { kind, url, gzip })
+}
+
+/// Copies `url` without the options that are ours.
+fn take_options(url: &str, gzip: &mut Option<u8>) -> Result<String<URL_MAX>, NoTarget> {
+    let mut out: String<URL_MAX> = String::new();
+    let (base, query) = url.split_once('?').map_or((url, None), |(base, query)| (base, Some(query)));
+    let _ = out.push_str(base);
+    let mut separator = '?';
+    for item in query.into_iter().flat_map(|query| query.split('&')) {
+        match item.split_once('=') {
+            Some(("format", "export")) => {}
+            Some(("format", "json" | "short" | "raw")) => return Err(NoTarget::Later),
+            Some(("format", _)) => return Err(NoTarget::Option),
+            Some(("gzip", level)) => match level.as_bytes() {
+                b"0" => *gzip = None,
+                [digit @ b'1'..=b'9'] => *gzip = Some(digit.saturating_sub(b'0')),
+                _ => return Err(NoTarget::Option),
+            },
+            _ => {
+                let _ = out.push(separator);
+                let _ = out.push_str(item);
+                separator = '&';
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// systemd-journal-remote takes `/upload` only; a URL that ends at the host or in another folder means the one below it, as
+/// systemd-journal-upload has it.
+fn add_upload(url: &mut String<URL_MAX>) -> Result<(), NoTarget> {
+    if url.ends_with("/upload") {
+        return Ok(());
+    }
+    let tail = if url.ends_with('/') { "upload" } else { "/upload" };
+    url.push_str(tail).map_err(|_| NoTarget::TooLong)
+}
+
+fn put(text: &str, out: &mut dyn FnMut(char) -> bool) -> Result<(), NoTarget> {
+    if text.chars().all(out) { Ok(()) } else { Err(NoTarget::TooLong) }
+}
+
+/// All but the unreserved characters of RFC 3986 section 2.3 is encoded; a MAC's colons may stay (section 3.3).
+fn put_encoded(text: &str, out: &mut dyn FnMut(char) -> bool) -> Result<(), NoTarget> {
+    for byte in text.bytes() {
+        let plain = byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
+        let hex = |n: u8| char::from(crate::text::hex_digit(n).to_ascii_uppercase());
+        let fits = match plain {
+            true => out(byte.into()),
+            false => out('%') && out(hex(byte >> 4)) && out(hex(byte)),
+        };
+        if !fits {
+            return Err(NoTarget::TooLong);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::file::Root;
+
+    fn with(value: &str) -> Result<Target, NoTarget> {
+        let mut facts = Facts::gather(&Root::new(None).unwrap());
+        facts.hostname.clear();
+        facts.hostname.push_str("n\u{e9}/1").unwrap();
+        journal(value, &Variables { facts: &facts, state: State::Failed, stage: Some("disks") }, 6)
+    }
+
+    fn url(value: &str) -> std::string::String {
+        with(value).ok().unwrap().url.as_str().into()
+    }
+
+    #[test]
+    fn variables_are_replaced_and_encoded() {
+        assert_eq!(url("https://h/${hostname}/${state}?s=${stage}"), "https://h/n%C3%A9%2F1/failed?s=disks");
+        for (bad, why) in [
+            ("https://h/${host", NoTarget::Variable),
+            ("https://h/${nothing}", NoTarget::Variable),
+            ("nonsense", NoTarget::Url(NotUrl::Scheme)),
+            ("file:/dev/x", NoTarget::Later),
+            ("https://h/?format=xml", NoTarget::Option),
+            ("https://h/?gzip=10", NoTarget::Option),
+        ] {
+            assert_eq!(with(bad).err(), Some(why), "{bad}");
+        }
+        assert_eq!(with(&format!("https://h/{}", "x".repeat(URL_MAX))).err(), Some(NoTarget::TooLong));
+    }
+
+    #[test]
+    fn options_are_ours_but_not_in_a_signed_query() {
+        let target = with("https://h/j?a=1&gzip=9&format=export&b=2").ok().unwrap();
+        assert_eq!((target.url.as_str(), target.gzip), ("https://h/j?a=1&b=2", Some(9)));
+        assert_eq!(url("https://h/j?gzip=0"), "https://h/j");
+        let target = with("put+https://h/j?gzip=1&X-Sig=a%2Fb").ok().unwrap();
+        assert_eq!((target.url.as_str(), target.gzip), ("https://h/j?gzip=1&X-Sig=a%2Fb", Some(6)));
+    }
+
+    #[test]
+    fn journal_remote_takes_uploads_only() {
+        for value in
+            ["journal-remote+http://h:19532", "journal-remote+http://h:19532/", "journal-remote+http://h:19532/upload"]
+        {
+            assert_eq!(url(value), "http://h:19532/upload");
+            assert_eq!(with(value).ok().unwrap().gzip, None);
+        }
+    }
+}

@@ -1,8 +1,18 @@
-//! The process: arguments, signals, its end.
+//! Processes: arguments, children, signals, output, the end.
 
+use crate::error::Error;
+use crate::sink::Sink;
+use crate::sys::time::Deadline;
 use core::ffi::{CStr, c_char, c_int};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid};
 
 unsafe extern "C" {
+    fn fork() -> c_int;
     fn signal(number: c_int, handler: usize) -> usize;
     fn _exit(status: c_int) -> !;
     #[cfg(not(test))]
@@ -36,6 +46,157 @@ impl Args {
         // SAFETY: `index` is below the count that `new` was promised, and the strings live as long as the process.
         unsafe { Some(CStr::from_ptr(*self.vector.add(index)).to_bytes()) }
     }
+}
+
+/// A process that does one piece of work and says in a few words how it went.
+pub struct Child {
+    pid: Pid,
+    words: OwnedFd,
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// By itself, with this status.
+    Exit(u8),
+    /// By this signal.
+    Signal(i32),
+    /// It was still running at the deadline, and was killed.
+    Late,
+}
+
+/// What a child says is written at once, so that it arrives whole (`PIPE_BUF`).
+pub const WORDS_MAX: usize = 1024;
+
+impl Child {
+    /// Runs `work` in a copy of this process, which dies with this one. It gives an exit status, and the length of what it wrote into the
+    /// buffer.
+    pub fn spawn(work: &mut dyn FnMut(&mut [u8; WORDS_MAX]) -> (u8, usize)) -> Result<Self, Errno> {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        // SAFETY: this process has one thread, so its copy finds no lock held by another.
+        let pid = unsafe { fork() };
+        match pid {
+            0 => {
+                let _ = set_parent_process_death_signal(Some(Signal::KILL));
+                let mut words = [0; WORDS_MAX];
+                let (status, len) = work(&mut words);
+                let _ = rustix::io::write(&write, words.get(..len).unwrap_or_default());
+                exit(status)
+            }
+            1.. => Pid::from_raw(pid).map(|pid| Self { pid, words: read }).ok_or(Errno::AGAIN),
+            _ => Err(Errno::AGAIN),
+        }
+    }
+
+    /// Waits for its end, and kills it at the deadline. What it said is put into `words`, which gives the length.
+    pub fn wait(self, deadline: Deadline, words: &mut [u8]) -> (Ended, usize) {
+        let mut len = 0;
+        let late = loop {
+            let free = words.get_mut(len..).unwrap_or_default();
+            if !wait_readable(&self.words, deadline) {
+                break true;
+            }
+            match rustix::io::read(&self.words, free) {
+                Ok(0) => break false,
+                Ok(n) => len = len.saturating_add(n),
+                Err(Errno::INTR) => {}
+                Err(_) => break false,
+            }
+        };
+        if late {
+            let _ = kill_process(self.pid, Signal::KILL);
+        }
+        let ended = loop {
+            match waitpid(Some(self.pid), WaitOptions::empty()) {
+                Ok(Some((_, status))) => {
+                    break match (status.exit_status(), status.terminating_signal()) {
+                        _ if late => Ended::Late,
+                        (Some(code), _) => Ended::Exit(u8::try_from(code).unwrap_or(u8::MAX)),
+                        (None, signal) => Ended::Signal(signal.unwrap_or(0)),
+                    };
+                }
+                Err(Errno::INTR) => {}
+                _ => break Ended::Late,
+            }
+        };
+        (ended, len)
+    }
+
+    /// Whether it has ended, or has said something; waits for that until `deadline`.
+    pub fn has_spoken(&self, deadline: Deadline) -> bool {
+        wait_readable(&self.words, deadline)
+    }
+}
+
+fn wait_readable(fd: &OwnedFd, deadline: Deadline) -> bool {
+    loop {
+        let left = deadline.left_ms();
+        let timeout = Timespec { tv_sec: (left / 1000) as _, tv_nsec: ((left % 1000) * 1_000_000) as _ };
+        match poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&timeout)) {
+            Err(Errno::INTR) => {}
+            Ok(n) => return n > 0,
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Opens `/dev/null` in place of standard descriptors that are closed, so that what is printed never lands in a socket that got their
+/// number.
+pub fn claim_stdio() {
+    let flags = OFlags::RDWR;
+    while let Ok(fd) = openat(rustix::fs::CWD, c"/dev/null", flags, Mode::empty()) {
+        if fd.as_raw_fd() > 2 {
+            break;
+        }
+        core::mem::forget(fd);
+    }
+}
+
+/// Standard output or standard error.
+pub struct Output(BorrowedFd<'static>);
+
+impl Output {
+    /// Standard output.
+    pub fn stdout() -> Self {
+        // SAFETY: `claim_stdio` has opened the three descriptors, and nothing closes them.
+        Self(unsafe { rustix::stdio::stdout() })
+    }
+
+    /// Standard error.
+    pub fn stderr() -> Self {
+        // SAFETY: as for standard output.
+        Self(unsafe { rustix::stdio::stderr() })
+    }
+}
+
+impl Sink for Output {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match rustix::io::write(self.0, rest) {
+                Ok(n) => rest = rest.get(n..).unwrap_or_default(),
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(Error::Output(e)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads standard input until its end or until `buf` is full.
+pub fn read_stdin(buf: &mut [u8]) -> Result<usize, Errno> {
+    // SAFETY: as for standard output.
+    let stdin = unsafe { rustix::stdio::stdin() };
+    let mut len = 0usize;
+    while let Some(free) = buf.get_mut(len..).filter(|free| !free.is_empty()) {
+        match rustix::io::read(stdin, free) {
+            Ok(0) => break,
+            Ok(n) => len = len.saturating_add(n),
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(len)
 }
 
 /// A closed pipe or socket becomes an error instead of the end of the process.

@@ -1,0 +1,219 @@
+//! The sentences that a person at a serial console reads: what happened, and which setting would change it.
+
+use crate::error::{Error, HttpError, JournalError, NetError, TlsError};
+use crate::http::url::NotUrl;
+use crate::net::trust::CertFacts;
+use crate::sys::Errno;
+use crate::target::NoTarget;
+use crate::text::{Text, rfc3339};
+
+/// Says what an error means. `cert` is what the server's certificate says of itself, if one came.
+pub fn error(error: Error, cert: &CertFacts, out: &mut Text<'_>) {
+    match error {
+        Error::Net(e) => net(e, out),
+        Error::Tls(e) => tls(e, cert, out),
+        Error::Http(e) => http(e, out),
+        Error::Journal(e) => journal(e, out),
+        Error::Gzip => {
+            out.str("the compressor failed: a defect of rdreport");
+        }
+        Error::Output(e) => {
+            out.str("the output was refused: ");
+            errno(e, out);
+        }
+    }
+}
+
+/// Says why a value names no sink.
+pub fn no_target(why: NoTarget) -> &'static str {
+    match why {
+        NoTarget::Url(NotUrl::Scheme) => "is not a URL that begins with http:// or https://",
+        NoTarget::Url(NotUrl::Host) => "has no valid host",
+        NoTarget::Url(NotUrl::Port) => "has no valid port",
+        NoTarget::Url(NotUrl::Character) => "holds white space or a control character",
+        NoTarget::Later => "asks for a transport or format that this version does not speak yet",
+        NoTarget::TooLong => "is too long once its variables are replaced",
+        NoTarget::Variable => "holds a ${variable} that is not known",
+        NoTarget::Option => "has a ?format= or ?gzip= that is not known",
+    }
+}
+
+/// Says what a system call's error means.
+pub fn errno(e: Errno, out: &mut Text<'_>) {
+    let known = match e {
+        Errno::NOENT => "no such file",
+        Errno::ACCESS | Errno::PERM => "permission denied",
+        Errno::NOTDIR | Errno::ISDIR => "not a file",
+        Errno::CONNREFUSED => "connection refused",
+        Errno::CONNRESET => "connection reset by the server",
+        Errno::PIPE => "connection closed by the server",
+        Errno::NETUNREACH => "network unreachable",
+        Errno::HOSTUNREACH => "host unreachable",
+        Errno::TIMEDOUT => "timed out",
+        Errno::IO => "input/output error",
+        Errno::NOSPC => "no space left",
+        _ => {
+            out.str("error ").dec(e.raw_os_error().unsigned_abs().into());
+            return;
+        }
+    };
+    out.str(known);
+}
+
+fn net(error: NetError, out: &mut Text<'_>) {
+    match error {
+        NetError::Unresolved => out.str("the host name is not known; use an address in the URL, or set rd.report.dns="),
+        NetError::Connect(e) => {
+            out.str("cannot connect: ");
+            errno(e, out);
+            out.str("; check host and port of the URL")
+        }
+        NetError::ConnectTimeout => {
+            out.str("cannot connect: nothing answers; check host and port of the URL, or raise rd.report.timeout=")
+        }
+        NetError::NoRoute => {
+            out.str("no network: no address or route in time; set rd.neednet=1 ip=dhcp, or raise rd.report.timeout=")
+        }
+        NetError::Send(e) => {
+            out.str("sending failed: ");
+            errno(e, out);
+            out
+        }
+        NetError::Recv(e) => {
+            out.str("no answer: ");
+            errno(e, out);
+            out
+        }
+        NetError::Timeout => out.str("the server did not answer in time; raise rd.report.timeout="),
+        NetError::PeerSpoke => out.str("the server stopped taking the body without an answer"),
+    };
+}
+
+fn http(error: HttpError, out: &mut Text<'_>) {
+    match error {
+        HttpError::Status(code) => {
+            out.str("the server answered ").dec(code.into());
+            out.str(match code {
+                400 => " (bad request)",
+                401 => " (unauthorized); set rd.report.header=, or user:password@ in the URL",
+                403 => " (forbidden); check the credentials in rd.report.header= or in the URL",
+                404 => " (not found); check the path of the URL",
+                405 => " (method not allowed); check the path of the URL",
+                407 => " (proxy authentication required)",
+                413 => " (too large); raise the server's limit, or set rd.report.journal.max=",
+                415 => " (unsupported media type)",
+                429 => " (too many requests)",
+                500..=599 => " (server error)",
+                _ => "",
+            })
+        }
+        HttpError::RedirectRefused(code) => out
+            .str("the server answered ")
+            .dec(code.into())
+            .str(", a redirect that would drop the body; put its target into the URL"),
+        HttpError::TooManyRedirects => out.str("the server redirects in circles; put the last target into the URL"),
+        HttpError::BadLocation => out.str("the server redirects to nowhere; check the URL"),
+        HttpError::Downgrade => {
+            out.str("the server redirects from https to http, which is not followed; put its target into the URL")
+        }
+        HttpError::BadUrl => out.str("the URL cannot be used"),
+        HttpError::HeadTooLarge => out.str("the head of the server's answer is too large"),
+        HttpError::NotHttp => out.str("the server does not speak HTTP/1.1; check port and https:// or http:// of the URL"),
+        HttpError::TooManyInterim => out.str("the server sends interim answers without end"),
+        HttpError::Cut | HttpError::Answered => out.str("the server closed the connection before it had answered in full"),
+    };
+}
+
+fn journal(error: JournalError, out: &mut Text<'_>) {
+    match error {
+        JournalError::None => {
+            out.str("no journal file under /run/log/journal or /var/log/journal");
+        }
+        JournalError::Open(e) => {
+            out.str("the journal cannot be opened: ");
+            errno(e, out);
+        }
+    }
+}
+
+fn tls(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
+    let time = |s: u64, out: &mut Text<'_>| {
+        out.str(core::str::from_utf8(&rfc3339(s)).unwrap_or_default());
+    };
+    let subject = |out: &mut Text<'_>| {
+        out.str(if cert.is_issuers_time { "an issuer of the certificate" } else { "the certificate" });
+        if !cert.name().is_empty() {
+            out.str(" of ").str(cert.name());
+        }
+    };
+    match error {
+        TlsError::Expired => {
+            subject(out);
+            out.str(" was valid until ");
+            time(cert.not_after_s, out);
+            out.str(", and it is ");
+            time(cert.now_s, out);
+            out.str(" here; renew it, set the clock, or set rd.report.pin=")
+        }
+        TlsError::NotYetValid => {
+            subject(out);
+            out.str(" is valid from ");
+            time(cert.not_before_s, out);
+            out.str(", and it is ");
+            time(cert.now_s, out);
+            out.str(" here; set the clock, or set rd.report.pin=")
+        }
+        TlsError::WrongName => {
+            subject(out);
+            match cert.has_alternative_names {
+                true => out.str(" is not for the host of the URL; change the URL, or set rd.report.pin="),
+                false => out.str(" names no host (no subject alternative name); make a new one, or set rd.report.pin="),
+            }
+        }
+        TlsError::UnknownIssuer => {
+            subject(out);
+            out.str(" comes from an issuer that is not trusted; set rd.report.ca= to the issuer's certificate")
+        }
+        TlsError::SelfSigned => {
+            subject(out);
+            out.str(" is self-signed and not trusted; set rd.report.ca= to it, or rd.report.pin=")
+        }
+        TlsError::WrongPin => out.str("the server's key is none of those in rd.report.pin="),
+        TlsError::BadSignature => {
+            out.str("a signature of ");
+            subject(out);
+            out.str(" is wrong: somebody may be in between; check rd.report.ca=")
+        }
+        TlsError::UnsupportedCertificate => {
+            subject(out);
+            out.str(" uses what is not supported (RSA, P-256 and P-384 with SHA-2 are); change it, or set rd.report.pin=")
+        }
+        TlsError::BadCertificate => {
+            subject(out);
+            out.str(" is broken, or not for a server; change it, or set rd.report.pin=")
+        }
+        TlsError::OldVersion => out.str("the server speaks no TLS 1.2 or 1.3; change the server, or use http:// in the URL"),
+        TlsError::NothingInCommon => out.str("no cipher suite, group or signature in common with the server; change the server"),
+        TlsError::Alert(code) => {
+            out.str("the server refused TLS with alert ").dec(code.into());
+            out.str(match code {
+                40 => " (handshake failure)",
+                42 | 116 => " (a client certificate is wanted); set rd.report.cert= and rd.report.key=",
+                48 => " (our certificate's issuer is not known there)",
+                70 => " (protocol version)",
+                112 => " (host name not known there); check the host of the URL",
+                _ => "",
+            })
+        }
+        TlsError::NotTls => out.str("the server does not speak TLS on this port; check port and https:// of the URL"),
+        TlsError::HandshakeCut => out.str("the server closed the connection within the TLS handshake"),
+        TlsError::Truncated => out.str("the connection ended without a TLS close: the answer may have been cut"),
+        TlsError::BadRecord => out.str("a TLS record was broken on its way"),
+        TlsError::TooLarge => out.str("the certificates are too large (64 KB at most)"),
+        TlsError::BadRoot => out.str("a certificate of rd.report.ca= cannot be used"),
+        TlsError::BadName => out.str("the host of the URL is no name that a certificate can be for"),
+        TlsError::NoRandom => out.str("the kernel gives no random numbers"),
+        TlsError::Protocol => out.str("the server breaks the TLS protocol"),
+        TlsError::NotBuilt => out.str("this build has no TLS; use http:// in the URL"),
+    };
+}

@@ -1,1 +1,16 @@
-//! todo
+//! The systemd journal, read natively: files, entries in order, fields with their payloads uncompressed.
+//!
+//! [`source::Source`] is what the other modules use. Nothing here trusts what a file says: every offset is checked against the file,
+//! every chain can only go forward, and all memory is a handful of buffers of fixed size, whatever the journal holds.
+
+pub mod data;
+pub mod file;
+pub mod format;
+pub mod printable;
+pub mod source;
+pub mod window;
+#[cfg(feature = "zstd")]
+mod zstd;
+
+#[cfg(test)]
+pub(crate) mod tests;

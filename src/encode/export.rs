@@ -1,0 +1,181 @@
+//! systemd's journal export format, as `journalctl -o export` of systemd 254 and later prints it.
+//!
+//! Specification: systemd's JOURNAL_EXPORT_FORMATS, "Journal Export Format". A field is `NAME=value` and a line feed if it is printable
+//! text of one line; else the name alone, the length in 64 bits and little-endian, the value, a line feed. An empty line ends an entry.
+
+use super::Buffer;
+use crate::error::Error;
+use crate::journal::file::Entry;
+use crate::journal::format::Id;
+use crate::journal::printable::Text;
+use crate::journal::source::Source;
+use crate::sink::Sink;
+use crate::text;
+
+/// The boot's id is among an entry's own fields, too; it is written once.
+const BOOT_ID: &[u8] = b"_BOOT_ID";
+
+/// Writes one entry.
+pub(super) fn entry(source: &mut Source, entry: &Entry, out: &mut Buffer) -> Result<(), Error> {
+    let seqnum_id = source.seqnum_id(entry);
+    out.put(b"__CURSOR=")?;
+    cursor(entry, &seqnum_id, out)?;
+    for (name, value) in [
+        (&b"\n__REALTIME_TIMESTAMP="[..], entry.realtime),
+        (b"\n__MONOTONIC_TIMESTAMP=", entry.monotonic),
+        (b"\n__SEQNUM=", entry.seqnum),
+    ] {
+        out.put(name)?;
+        out.put(text::decimal(value, &mut [0; text::DECIMAL_MAX]).as_bytes())?;
+    }
+    out.put(b"\n__SEQNUM_ID=")?;
+    id(&seqnum_id, out)?;
+    out.put(b"\n_BOOT_ID=")?;
+    id(&entry.boot_id, out)?;
+    out.put(b"\n")?;
+    for index in 0..entry.items {
+        field(source, entry, index, out)?;
+    }
+    out.put(b"\n")
+}
+
+/// Writes the address of an entry, as `sd_journal_get_cursor` makes it.
+pub(super) fn cursor(entry: &Entry, seqnum_id: &Id, out: &mut Buffer) -> Result<(), Error> {
+    out.put(b"s=")?;
+    id(seqnum_id, out)?;
+    out.put(b";i=")?;
+    hex(entry.seqnum, out)?;
+    out.put(b";b=")?;
+    id(&entry.boot_id, out)?;
+    for (name, value) in [(b";m=", entry.monotonic), (b";t=", entry.realtime), (b";x=", entry.xor_hash)] {
+        out.put(name)?;
+        hex(value, out)?;
+    }
+    Ok(())
+}
+
+fn field(source: &mut Source, entry: &Entry, index: u32, out: &mut Buffer) -> Result<(), Error> {
+    let Some(field) = source.field(entry, index) else { return Ok(()) };
+    let value_len = field.len.saturating_sub(field.name_len as u64).saturating_sub(1);
+    let is_framed = field.text != Text::Line;
+    // It is short, so it comes as one piece.
+    let is_boot_id = field.name_len == BOOT_ID.len();
+    let (mut at, mut is_left_out) = (0usize, false);
+    source.read(entry, &field, &mut |mut piece| {
+        if at == 0 && is_boot_id && piece.starts_with(BOOT_ID) {
+            is_left_out = true;
+        }
+        if is_left_out {
+            at = 1;
+            return Ok(());
+        }
+        if is_framed && at <= field.name_len {
+            let name = piece.len().min(field.name_len.saturating_sub(at));
+            let (name, rest) = piece.split_at_checked(name).unwrap_or_default();
+            out.put(name)?;
+            at = at.saturating_add(name.len());
+            piece = match rest.split_first() {
+                Some((_, value)) => {
+                    out.put(b"\n")?;
+                    out.put(&value_len.to_le_bytes())?;
+                    at = at.saturating_add(1);
+                    value
+                }
+                None => rest,
+            };
+        }
+        at = at.saturating_add(piece.len());
+        out.put(piece)
+    })?;
+    if is_left_out { Ok(()) } else { out.put(b"\n") }
+}
+
+fn id(id: &Id, out: &mut Buffer) -> Result<(), Error> {
+    let mut text = [0; 32];
+    for (pair, byte) in text.as_chunks_mut().0.iter_mut().zip(id) {
+        *pair = [digit(byte >> 4), digit(byte & 15)];
+    }
+    out.put(&text)
+}
+
+/// `n` in hexadecimal, without leading zeros.
+fn hex(n: u64, out: &mut Buffer) -> Result<(), Error> {
+    let mut text = [0; 16];
+    for (at, byte) in text.iter_mut().enumerate() {
+        *byte = digit((n >> (60 - 4 * at) & 15) as u8);
+    }
+    let zeros = (n.leading_zeros() / 4).min(15) as usize;
+    out.put(text.get(zeros..).unwrap_or_default())
+}
+
+fn digit(nibble: u8) -> u8 {
+    match nibble {
+        0..=9 => b'0'.saturating_add(nibble),
+        _ => b'a'.saturating_add(nibble.saturating_sub(10)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::encode::Format;
+    use crate::journal::tests::{Folder, fixture, written};
+
+    /// Without the lines that begin so. (No value of the fixtures has such a line.)
+    fn without(export: &[u8], starts: &[&str]) -> Vec<u8> {
+        let is_kept = |line: &&[u8]| !starts.iter().any(|start| line.starts_with(start.as_bytes()));
+        export.split_inclusive(|b| *b == b'\n').filter(is_kept).flatten().copied().collect()
+    }
+
+    #[test]
+    fn real_journals_as_journalctl_prints_them() {
+        for (name, entries) in [
+            ("initrd-systemd252-fakeignition", 527),
+            ("initrd-systemd252-ignition-disks-missing", 612),
+            ("initrd-systemd252-ignition-fetch-404", 554),
+            ("initrd-systemd252-ignition-fetchoffline-badhash", 534),
+            ("initrd-systemd252-ignition-files-badhash", 684),
+            ("initrd-systemd257-fakeignition", 472),
+        ] {
+            let folder = Folder::with_journals(&[("system.journal", fixture(&format!("{name}.journal")))]);
+            let expected = fixture(&format!("{name}.export"));
+            let (mut found, stats) = written(&mut folder.source(), Format::Export);
+            // systemd 252 does not print them.
+            if !expected.windows(9).any(|w| w == b"__SEQNUM=") {
+                found = without(&found, &["__SEQNUM=", "__SEQNUM_ID="]);
+            }
+            assert!(found == expected, "{name}");
+            assert_eq!(
+                stats.entries,
+                expected.split(|b| *b == b'\n').filter(|l| l.starts_with(b"__CURSOR=")).count() as u64
+            );
+            assert!(entries == 0 || stats.entries == entries);
+            assert_eq!(stats.problems, Default::default());
+        }
+    }
+
+    #[test]
+    fn every_layout_gives_the_same() {
+        let ours = ["__CURSOR=", "__SEQNUM=", "__SEQNUM_ID="];
+        let expected = without(&fixture("layouts/expected.export"), &ours);
+        for compression in ["none", "zstd"] {
+            for layout in ["", "-compact", "-keyed", "-compact-keyed"] {
+                let name = format!("layouts/{compression}{layout}.journal");
+                let folder = Folder::with_journals(&[("system.journal", fixture(&name))]);
+                let (found, stats) = written(&mut folder.source(), Format::Export);
+                assert!(without(&found, &ours) == expected, "{name}");
+                assert_eq!((stats.entries, stats.problems), (60, Default::default()), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn again_from_the_beginning_gives_the_same() {
+        let files = ["zstd", "none-compact"]
+            .map(|name| (format!("{name}.journal"), fixture(&format!("layouts/{name}.journal"))));
+        let folder = Folder::with_journals(&files.each_ref().map(|(name, content)| (name.as_str(), content)));
+        let mut source = folder.source();
+        let first = written(&mut source, Format::Export);
+        source.rewind();
+        assert!(written(&mut source, Format::Export) == first);
+    }
+}

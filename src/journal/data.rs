@@ -1,0 +1,342 @@
+//! Fields: the data objects that an entry refers to, their payloads uncompressed and classified.
+//!
+//! Specification: JOURNAL_FILE_FORMAT, "Data Objects". Small payloads that many entries share (the host's name, a unit's) are kept;
+//! others are given out piece by piece, as often as they are asked for, and never held as a whole.
+
+use super::file::{Entry, JournalFile};
+use super::format::{self, Codec, DATA_LEN};
+use super::printable::{Scan, Text};
+use super::window::{Bytes, Windows};
+#[cfg(feature = "zstd")]
+use super::zstd::Zstd;
+use crate::error::Error;
+use crate::text;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Kept payloads, and the longest that is kept: a few hundred distinct values recur in a boot, nearly all of them short.
+const SLOTS: usize = 1024;
+const SLOT_LEN: usize = 116;
+/// Bytes of the last payload that are kept, so that most are read and uncompressed once only, not twice.
+const SCRATCH: usize = 16 * 1024;
+/// Bytes that are given out of one compressed payload: systemd's own limit is 768 MiB, and a few KB can hold as much.
+const INFLATED_MAX: u64 = 64 << 20;
+/// Bytes of uncompressed payload that a decoder can refer back to; a payload that is not longer is read whole or is broken.
+const HISTORY: u64 = 128 * 1024;
+/// Bytes of the mark at a cut payload's end.
+const MARK_MAX: usize = 80;
+/// Offsets below 256 TiB are told apart; the rest of a key is the file.
+const KEY_OFFSET_BITS: u32 = 48;
+/// Bytes of a field's name at most (systemd's `journal_field_valid`).
+const NAME_MAX: usize = 64;
+
+/// A field of an entry: `NAME=value`, not yet read.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Bytes that [`Data::read`] gives, name and `=` included.
+    pub len: u64,
+    /// Bytes of the name.
+    pub name_len: usize,
+    /// What name and value consist of.
+    pub text: Text,
+    /// Where the payload is, and how it is stored.
+    key: u64,
+    at: u64,
+    stored: u64,
+    codec: Codec,
+    /// Bytes before the mark that says that something is missing, and the bytes that there should be; equal when nothing is.
+    given: u64,
+    full: u64,
+}
+
+/// Why a field cannot be given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unread {
+    /// The object or what it holds is broken.
+    Broken,
+    /// Its compression is not built in.
+    Codec,
+    /// Its name is none that a field may have; systemd's own tools leave it out silently.
+    Name,
+}
+
+/// Takes the bytes of a payload in order.
+pub type Output<'a> = dyn FnMut(&[u8]) -> Result<(), Error> + 'a;
+
+/// How far a compressed payload could be read.
+pub(super) struct Inflated {
+    /// Bytes given out, and the bytes that there are by its own header.
+    pub(super) len: u64,
+    pub(super) full: u64,
+    pub(super) is_whole: bool,
+}
+
+impl Inflated {
+    pub(super) const BROKEN: Self = Self { len: 0, full: 0, is_whole: false };
+}
+
+/// The stored bytes of a payload.
+pub(super) struct Input<'a> {
+    windows: &'a mut Windows,
+    bytes: &'a Bytes,
+    at: u64,
+    left: u64,
+}
+
+/// Everything needed to read payloads.
+pub struct Data {
+    /// The files' bytes.
+    pub windows: Windows,
+    cache: Vec<Slot>,
+    scratch: Box<Scratch>,
+    codecs: Codecs,
+}
+
+/// The decoders that are built in.
+struct Codecs {
+    #[cfg(feature = "zstd")]
+    zstd: Zstd,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    /// File and offset; 0 is none.
+    key: u64,
+    len: u8,
+    name_len: u8,
+    text: Text,
+    bytes: [u8; SLOT_LEN],
+}
+
+struct Scratch {
+    key: u64,
+    len: usize,
+    bytes: [u8; SCRATCH],
+}
+
+impl Data {
+    /// With nothing kept yet.
+    pub fn new() -> Self {
+        let slot = Slot { key: 0, len: 0, name_len: 0, text: Text::Binary, bytes: [0; SLOT_LEN] };
+        Self {
+            windows: Windows::new(),
+            cache: vec![slot; SLOTS],
+            scratch: Box::new(Scratch { key: 0, len: 0, bytes: [0; SCRATCH] }),
+            codecs: Codecs {
+                #[cfg(feature = "zstd")]
+                zstd: Zstd::new(),
+            },
+        }
+    }
+
+    /// Looks at field `index` of `entry`: one pass over its payload, unless it is known already.
+    pub fn field(&mut self, file: &JournalFile, entry: &Entry, index: u32) -> Result<Field, Unread> {
+        let item_len = file.header.entry_item_len();
+        let mut item = [0; 8];
+        let item = item.get_mut(..item_len.min(8)).unwrap_or_default();
+        let item_at = format::ENTRY_LEN as u64 + u64::from(index).saturating_mul(item_len as u64);
+        if !self.windows.copy(&file.bytes, entry.at.saturating_add(item_at), item) {
+            return Err(Unread::Broken);
+        }
+        let at = file.header.item_offset(item).filter(|at| at >> KEY_OFFSET_BITS == 0).ok_or(Unread::Broken)?;
+        let key = at | u64::from(file.bytes.number()) << KEY_OFFSET_BITS;
+        if let Some(slot) = self.cache.get(slot_of(key)).filter(|slot| slot.key == key) {
+            let len = slot.len.into();
+            let (name_len, text) = (slot.name_len.into(), slot.text);
+            return Ok(Field { len, name_len, text, key, at, stored: len, codec: Codec::Plain, given: len, full: len });
+        }
+        self.look(file, at, key)
+    }
+
+    /// Gives the payload of `field` to `output`: `NAME=value`, [`Field::len`] bytes. Only `output` can fail. A field of up to 16 KiB that
+    /// is read before another one is looked at comes as one piece; others come in pieces of any size.
+    pub fn read(&mut self, file: &JournalFile, field: &Field, output: &mut Output) -> Result<(), Error> {
+        if let Some(slot) = self.cache.get(slot_of(field.key)).filter(|slot| slot.key == field.key) {
+            return output(slot.bytes.get(..slot.len.into()).unwrap_or_default());
+        }
+        if self.scratch.key == field.key {
+            return output(self.scratch.bytes.get(..self.scratch.len).unwrap_or_default());
+        }
+        let mut left = field.given;
+        let limited = &mut |piece: &[u8]| {
+            let piece = piece.get(..usize::try_from(left).unwrap_or(usize::MAX)).unwrap_or(piece);
+            left = left.saturating_sub(piece.len() as u64);
+            output(piece)
+        };
+        self.codecs.pour(&mut self.windows, file, field, limited)?;
+        // The file was cut since the field was looked at: the promised length must come nevertheless.
+        while left > 0 {
+            let n = left.min(64);
+            output([b' '; 64].get(..n as usize).unwrap_or_default())?;
+            left = left.saturating_sub(n);
+        }
+        match field.given == field.full {
+            true => Ok(()),
+            false => output(mark(field.given, field.full, &mut [0; MARK_MAX])),
+        }
+    }
+
+    /// Reads a data object's header and, once, its payload.
+    fn look(&mut self, file: &JournalFile, at: u64, key: u64) -> Result<Field, Unread> {
+        let Self { windows, cache, scratch, codecs } = self;
+        let mut buf = [0; DATA_LEN];
+        let object = file.object(windows, at, format::DATA, &mut buf).ok_or(Unread::Broken)?;
+        let head = file.header.data_len() as u64;
+        let stored = object.len.checked_sub(head).filter(|len| *len > 0).ok_or(Unread::Broken)?;
+        let codec = object.codec().ok_or(Unread::Broken)?;
+        if !codecs.has(codec) {
+            return Err(Unread::Codec);
+        }
+        let at = at.saturating_add(head);
+        let mut field = Field { len: 0, name_len: 0, text: Text::Binary, key, at, stored, codec, given: 0, full: 0 };
+
+        // The last payload is kept, if it is not long, and short ones that many entries share are kept for longer.
+        let is_shared = stored <= SLOT_LEN as u64 && format::u64_at(&buf, 56).is_some_and(|n| n > 1);
+        let (mut scan, mut name, mut len) = (Scan::new(), Name::default(), 0usize);
+        scratch.key = 0;
+        let poured = codecs.pour(windows, file, &field, &mut |piece| {
+            scan.push(piece);
+            name.push(piece);
+            let end = len.saturating_add(piece.len());
+            if let Some(to) = scratch.bytes.get_mut(len..end) {
+                to.copy_from_slice(piece);
+            }
+            len = end;
+            Ok(())
+        });
+        let poured = poured.map_err(|_| Unread::Broken)?;
+        field.given = poured.len;
+        field.full = match poured.is_whole {
+            true => poured.len,
+            // It may be as its writer left it, and too much for us.
+            false if poured.len > 0 && poured.full > poured.len && poured.full > HISTORY => poured.full,
+            false => return Err(Unread::Broken),
+        };
+        field.name_len = name.end()?;
+        field.text = scan.end();
+        field.len = match poured.is_whole {
+            true => poured.len,
+            false => poured.len.saturating_add(mark(field.given, field.full, &mut [0; MARK_MAX]).len() as u64),
+        };
+        if is_shared && len <= SLOT_LEN {
+            if let (Some(slot), Some(bytes)) = (cache.get_mut(slot_of(key)), scratch.bytes.first_chunk()) {
+                let (len, name_len) = (len as u8, field.name_len as u8);
+                *slot = Slot { key, len, name_len, text: field.text, bytes: *bytes };
+            }
+        } else if poured.is_whole && len <= SCRATCH {
+            scratch.key = key;
+            scratch.len = len;
+        }
+        Ok(field)
+    }
+}
+
+impl Default for Data {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Codecs {
+    fn has(&self, codec: Codec) -> bool {
+        match codec {
+            Codec::Plain => true,
+            Codec::Zstd => cfg!(feature = "zstd"),
+            Codec::Lz4 | Codec::Xz => false,
+        }
+    }
+
+    /// Gives the payload of `field` to `output`. Deterministic: the same file gives the same bytes.
+    fn pour(
+        &mut self,
+        windows: &mut Windows,
+        file: &JournalFile,
+        field: &Field,
+        output: &mut Output,
+    ) -> Result<Inflated, Error> {
+        let mut input = Input { windows, bytes: &file.bytes, at: field.at, left: field.stored };
+        match field.codec {
+            Codec::Plain => {
+                while let Some(piece) = input.piece() {
+                    output(piece)?;
+                }
+                let len = field.stored.saturating_sub(input.left);
+                Ok(Inflated { len, full: field.stored, is_whole: len == field.stored })
+            }
+            #[cfg(feature = "zstd")]
+            Codec::Zstd => self.zstd.inflate(&mut input, INFLATED_MAX, output),
+            _ => Ok(Inflated::BROKEN),
+        }
+    }
+}
+
+impl Input<'_> {
+    /// The next bytes, as many as lie together; `None` at the end.
+    fn piece(&mut self) -> Option<&[u8]> {
+        let piece = self.windows.at(self.bytes, self.at);
+        let len = usize::try_from(self.left).unwrap_or(usize::MAX).min(piece.len());
+        self.at = self.at.saturating_add(len as u64);
+        self.left = self.left.saturating_sub(len as u64);
+        piece.get(..len).filter(|piece| !piece.is_empty())
+    }
+
+    /// Fills `buf` with the next bytes, or as much of it as there are; 0 is the end.
+    pub(super) fn read(&mut self, buf: &mut [u8]) -> usize {
+        let mut piece = self.windows.at(self.bytes, self.at);
+        piece = piece.get(..usize::try_from(self.left).unwrap_or(usize::MAX)).unwrap_or(piece);
+        let n = piece.len().min(buf.len());
+        if let (Some(to), Some(from)) = (buf.get_mut(..n), piece.get(..n)) {
+            to.copy_from_slice(from);
+        }
+        self.at = self.at.saturating_add(n as u64);
+        self.left = self.left.saturating_sub(n as u64);
+        n
+    }
+}
+
+/// Looks for the end of a field's name.
+#[derive(Default)]
+struct Name {
+    len: usize,
+    has_ended: bool,
+    is_bad: bool,
+}
+
+impl Name {
+    fn push(&mut self, piece: &[u8]) {
+        for byte in piece {
+            if self.has_ended || self.is_bad {
+                return;
+            }
+            match byte {
+                b'=' => self.has_ended = true,
+                b'A'..=b'Z' | b'_' => {}
+                b'0'..=b'9' if self.len > 0 => {}
+                _ => self.is_bad = true,
+            }
+            self.len = self.len.saturating_add(usize::from(!self.has_ended));
+            self.is_bad |= self.len > NAME_MAX;
+        }
+    }
+
+    fn end(&self) -> Result<usize, Unread> {
+        match self.has_ended && !self.is_bad && self.len > 0 {
+            true => Ok(self.len),
+            false => Err(Unread::Name),
+        }
+    }
+}
+
+/// Where a payload is kept: offsets are multiples of 8, and neighbours should not meet.
+fn slot_of(key: u64) -> usize {
+    ((key >> 3 ^ key >> 13 ^ key >> 48) % SLOTS as u64) as usize
+}
+
+/// What is appended to a value that could not be given whole.
+fn mark(given: u64, full: u64, buf: &mut [u8; MARK_MAX]) -> &[u8] {
+    let mut text = text::Text::new(buf);
+    text.str(" [cut by rdreport: ").dec(given).str(" of ").dec(full).str(" bytes]");
+    let len = text.as_bytes().len();
+    buf.get(..len).unwrap_or_default()
+}

@@ -1,0 +1,170 @@
+//! One journal file: its entries in the order in which they were written, by way of the entry arrays.
+//!
+//! Specification: JOURNAL_FILE_FORMAT, "Entry Array Objects". Offsets come from the file and may be anything: entries and arrays must lie
+//! at growing offsets, as a writer that only appends leaves them, so that no chain can loop.
+
+use super::format::{self, ARRAY_LEN, BadHeader, ENTRY_LEN, HEADER_LEN, Header, Id, Object};
+use super::window::{Bytes, Windows};
+use crate::sys::file::File;
+use alloc::boxed::Box;
+
+/// Fields of one entry that are looked at. journald takes 1024 and adds its own.
+const ITEMS_MAX: u64 = 4096;
+
+/// An open journal file and the place in it.
+pub struct JournalFile {
+    /// Its content.
+    pub bytes: Bytes,
+    /// Its name, without folders.
+    pub name: Box<[u8]>,
+    /// Its header when it was opened.
+    pub header: Header,
+    walk: Walk,
+}
+
+/// An entry without its fields.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Number of the file.
+    pub file: u16,
+    /// Where it lies in it.
+    pub at: u64,
+    /// Its sequence number.
+    pub seqnum: u64,
+    /// When it was received, µs since 1970.
+    pub realtime: u64,
+    /// When it was received, µs since boot.
+    pub monotonic: u64,
+    /// Which boot.
+    pub boot_id: Id,
+    /// A hash over its fields.
+    pub xor_hash: u64,
+    /// Number of its fields.
+    pub items: u32,
+}
+
+/// What a step along the entries found.
+pub enum Step {
+    /// An entry.
+    Entry(Entry),
+    /// An entry that cannot be read, at this offset.
+    Bad(u64),
+    /// The rest cannot be reached: where, and how many entries the header promises there.
+    Lost(u64, u64),
+    /// All were given.
+    End,
+}
+
+/// A place in the chain of entry arrays.
+#[derive(Clone, Copy)]
+struct Walk {
+    /// The array that is read, and the next one (0: none).
+    array: u64,
+    next_array: u64,
+    /// Items of `array` given and in all.
+    index: u64,
+    count: u64,
+    /// Items of all arrays given.
+    taken: u64,
+    /// The last entry given.
+    entry: u64,
+}
+
+impl JournalFile {
+    /// Reads the header of `file`, whose size is `end`.
+    pub fn new(file: File, number: u16, end: u64, name: &[u8]) -> Result<Self, BadHeader> {
+        let mut buf = [0; HEADER_LEN];
+        let len = file.read_at(0, &mut buf).unwrap_or(0);
+        let header = Header::parse(buf.get(..len).unwrap_or_default())?;
+        Ok(Self { bytes: Bytes::new(file, number, end), name: name.into(), header, walk: Walk::start(&header) })
+    }
+
+    /// Goes back to the first entry.
+    pub fn rewind(&mut self) {
+        self.walk = Walk::start(&self.header);
+    }
+
+    /// The next entry. Ends after as many steps as the header said there are entries when the file was opened.
+    pub fn step(&mut self, windows: &mut Windows) -> Step {
+        if self.walk.taken >= self.header.entries {
+            return Step::End;
+        }
+        if self.walk.index == self.walk.count && !self.next_array(windows) {
+            return self.lost();
+        }
+        let item_len = self.header.array_item_len();
+        let at = ARRAY_LEN as u64 + self.walk.index.saturating_mul(item_len as u64);
+        let mut item = [0; 8];
+        let item = item.get_mut(..item_len).unwrap_or_default();
+        if !windows.copy(&self.bytes, self.walk.array.saturating_add(at), item) {
+            return self.lost();
+        }
+        self.walk.index = self.walk.index.saturating_add(1);
+        self.walk.taken = self.walk.taken.saturating_add(1);
+        match self.header.item_offset(item) {
+            // Not written yet, though counted.
+            None | Some(0) => self.lost(),
+            Some(at) if at <= self.walk.entry => Step::Bad(at),
+            Some(at) => match self.entry(windows, at) {
+                Some(entry) => {
+                    self.walk.entry = at;
+                    Step::Entry(entry)
+                }
+                None => Step::Bad(at),
+            },
+        }
+    }
+
+    /// The object at `at`, if it is of this kind and lies within the file; `buf` gets its first bytes.
+    pub fn object(&self, windows: &mut Windows, at: u64, kind: u8, buf: &mut [u8]) -> Option<Object> {
+        if at < self.header.len || !at.is_multiple_of(8) || !windows.copy(&self.bytes, at, buf) {
+            return None;
+        }
+        let object = Object::parse(buf).filter(|object| object.kind == kind && object.len >= buf.len() as u64)?;
+        (at.checked_add(object.len)? <= self.bytes.end()).then_some(object)
+    }
+
+    fn entry(&self, windows: &mut Windows, at: u64) -> Option<Entry> {
+        let mut buf = [0; ENTRY_LEN];
+        let object = self.object(windows, at, format::ENTRY, &mut buf)?;
+        let items = object.len.saturating_sub(ENTRY_LEN as u64) / self.header.entry_item_len() as u64;
+        Some(Entry {
+            file: self.bytes.number(),
+            at,
+            seqnum: format::u64_at(&buf, 16).filter(|n| *n != 0)?,
+            realtime: format::u64_at(&buf, 24)?,
+            monotonic: format::u64_at(&buf, 32)?,
+            boot_id: format::id_at(&buf, 40)?,
+            xor_hash: format::u64_at(&buf, 56)?,
+            items: u32::try_from(items).ok().filter(|n| (1..=ITEMS_MAX).contains(&(*n).into()))?,
+        })
+    }
+
+    fn next_array(&mut self, windows: &mut Windows) -> bool {
+        let at = self.walk.next_array;
+        if at <= self.walk.array {
+            return false;
+        }
+        let mut buf = [0; ARRAY_LEN];
+        let Some(object) = self.object(windows, at, format::ENTRY_ARRAY, &mut buf) else { return false };
+        let count = object.len.saturating_sub(ARRAY_LEN as u64) / self.header.array_item_len() as u64;
+        let next_array = format::u64_at(&buf, 16).unwrap_or(0);
+        self.walk = Walk { array: at, next_array, index: 0, count, ..self.walk };
+        count > 0
+    }
+
+    fn lost(&mut self) -> Step {
+        let missing = self.header.entries.saturating_sub(self.walk.taken);
+        self.walk.taken = self.header.entries;
+        match missing {
+            0 => Step::End,
+            _ => Step::Lost(self.walk.array, missing),
+        }
+    }
+}
+
+impl Walk {
+    fn start(header: &Header) -> Self {
+        Self { array: 0, next_array: header.entry_array, index: 0, count: 0, taken: 0, entry: 0 }
+    }
+}

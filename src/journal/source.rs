@@ -1,0 +1,279 @@
+//! All journal files as one sequence of entries, in the order in which `journalctl --merge` prints them.
+//!
+//! The order is sd-journal's (`compare_locations` in its `sd-journal.c`): by sequence number where both entries have them from the same
+//! source, else by monotonic time within a boot, else by which boot is newer, else by wall clock time. An entry that is in several files is
+//! given once. Unlike there, an entry that seems older than the one before it in the same file is given, not skipped.
+
+use super::data::{Data, Field, Output, Unread};
+use super::file::{Entry, JournalFile, Step};
+use super::format::{BadHeader, Id};
+use crate::error::{Error, JournalError};
+use crate::sys::Errno;
+use crate::sys::file::{Folder, Root};
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+
+/// Where journald keeps files: volatile ones, which an initramfs has, and persistent ones.
+const PLACES: [&str; 2] = ["/run/log/journal", "/var/log/journal"];
+/// Files that are read: each costs a descriptor and 250 bytes. Of more, those whose last entry is the newest.
+pub const FILES_MAX: usize = 64;
+
+/// The journal at the moment when it was opened: what is appended later is not read.
+pub struct Source {
+    files: Vec<Stream>,
+    data: Data,
+    /// The last entry given, by which its doubles in other files are known.
+    last: Option<Entry>,
+    problems: Problems,
+    skipped: Skipped,
+}
+
+/// What could not be read so far.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Problems {
+    /// Entries that could not be read.
+    pub entries: u64,
+    /// Fields that could not be read, their entry having been given without them.
+    pub fields: u64,
+    /// Fields whose compression is not built in.
+    pub compressed: u64,
+    /// Where the first of these is: the file, for [`Source::file_name`], and the offset in it.
+    pub first: Option<(u16, u64)>,
+}
+
+/// Files that are not read at all.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Files whose last entries are older than those of the [`FILES_MAX`] that are read.
+    pub older: u32,
+    /// Files that could not be opened or are no journal, and the first reason.
+    pub unreadable: u32,
+    /// See `unreadable`.
+    pub errno: Option<Errno>,
+    /// Files that need what is not known here, and the unknown incompatible flags.
+    pub incompatible: u32,
+    /// See `incompatible`.
+    pub flags: u32,
+}
+
+struct Stream {
+    file: JournalFile,
+    head: Option<Entry>,
+}
+
+impl Source {
+    /// Opens all journal files below `root`: of all machines, users and boots, online, archived and left over.
+    pub fn open(root: &Root) -> Result<Self, JournalError> {
+        let mut source = Self {
+            files: Vec::new(),
+            data: Data::new(),
+            last: None,
+            problems: Problems::default(),
+            skipped: Skipped::default(),
+        };
+        let mut failure = JournalError::None;
+        for place in PLACES {
+            let listed = root.folder(place).and_then(|folder| source.list(&folder, true));
+            match listed {
+                Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => {}
+                Err(errno) => failure = JournalError::Open(errno),
+            }
+        }
+        if source.files.is_empty() {
+            return Err(match source.skipped.errno {
+                Some(errno) if failure == JournalError::None => JournalError::Open(errno),
+                _ => failure,
+            });
+        }
+        source.rewind();
+        Ok(source)
+    }
+
+    /// Starts again from the beginning. What comes is the same, byte for byte.
+    pub fn rewind(&mut self) {
+        self.last = None;
+        self.problems = Problems::default();
+        for stream in &mut self.files {
+            stream.file.rewind();
+            stream.advance(&mut self.data, &mut self.problems);
+        }
+    }
+
+    /// The next entry.
+    pub fn next_entry(&mut self) -> Option<Entry> {
+        if let Some(last) = self.last {
+            for (index, stream) in self.files.iter_mut().enumerate() {
+                let is_from = usize::from(last.file) == index;
+                // A double is skipped; the entry that was given is left behind.
+                while stream
+                    .head
+                    .is_some_and(|head| is_from && head.at == last.at || !is_from && is_double(&head, &last))
+                {
+                    stream.advance(&mut self.data, &mut self.problems);
+                }
+            }
+        }
+        let mut first: Option<Entry> = None;
+        for head in self.files.iter().filter_map(|stream| stream.head) {
+            if first.is_none_or(|first| self.compare(&head, &first) == Ordering::Less) {
+                first = Some(head);
+            }
+        }
+        self.last = first;
+        first
+    }
+
+    /// Field `index` of `entry`, counted among the problems if it cannot be given.
+    pub fn field(&mut self, entry: &Entry, index: u32) -> Option<Field> {
+        let file = &self.files.get(usize::from(entry.file))?.file;
+        let unread = match self.data.field(file, entry, index) {
+            Ok(field) => return Some(field),
+            Err(unread) => unread,
+        };
+        let count = match unread {
+            Unread::Broken => &mut self.problems.fields,
+            Unread::Codec => &mut self.problems.compressed,
+            Unread::Name => return None,
+        };
+        *count = count.saturating_add(1);
+        self.problems.first.get_or_insert((entry.file, entry.at));
+        None
+    }
+
+    /// Gives the payload of `field`, which is one of `entry`'s, to `output`: see [`Data::read`].
+    pub fn read(&mut self, entry: &Entry, field: &Field, output: &mut Output) -> Result<(), Error> {
+        match self.files.get(usize::from(entry.file)) {
+            Some(stream) => self.data.read(&stream.file, field, output),
+            None => Ok(()),
+        }
+    }
+
+    /// The source of the sequence number of `entry`.
+    pub fn seqnum_id(&self, entry: &Entry) -> Id {
+        self.files.get(usize::from(entry.file)).map_or([0; 16], |stream| stream.file.header.seqnum_id)
+    }
+
+    /// What could not be read since the beginning or [`Source::rewind`].
+    pub fn problems(&self) -> Problems {
+        self.problems
+    }
+
+    /// Which files are not read.
+    pub fn skipped(&self) -> Skipped {
+        self.skipped
+    }
+
+    /// The name of a file, without folders.
+    pub fn file_name(&self, number: u16) -> &[u8] {
+        self.files.get(usize::from(number)).map_or(b"", |stream| &stream.file.name)
+    }
+
+    /// Opens the journal files in `folder` and, if `deeper`, in its folders: one a machine.
+    fn list(&mut self, folder: &Folder, deeper: bool) -> Result<(), Errno> {
+        folder.names(&mut |name| {
+            if name.ends_with(b".journal") || name.ends_with(b".journal~") {
+                self.open_file(folder, name);
+            } else if deeper {
+                match folder.folder(name).and_then(|folder| self.list(&folder, false)) {
+                    Ok(()) | Err(Errno::NOTDIR) => {}
+                    Err(errno) => self.unreadable(errno),
+                }
+            }
+            true
+        })
+    }
+
+    fn open_file(&mut self, folder: &Folder, name: &[u8]) {
+        let opened = folder.file(name).and_then(|file| match file.is_regular()? {
+            true => file.size().map(|size| (file, size)),
+            false => Err(Errno::INVAL),
+        });
+        let (file, size) = match opened {
+            Ok(opened) => opened,
+            Err(errno) => return self.unreadable(errno),
+        };
+        let oldest = self.files.iter().enumerate().min_by_key(|(_, stream)| stream.file.header.tail_realtime);
+        let oldest = oldest.map(|(index, stream)| (index, stream.file.header.tail_realtime));
+        let number = match oldest {
+            Some((index, _)) if self.files.len() >= FILES_MAX => index,
+            _ => self.files.len(),
+        };
+        let file = match JournalFile::new(file, number as u16, size, name) {
+            Ok(file) => file,
+            // Preallocated, and nothing written yet.
+            Err(BadHeader::NoJournal) if size == 0 => return,
+            Err(BadHeader::NoJournal) => return self.unreadable(Errno::BADMSG),
+            Err(BadHeader::Incompatible(flags)) => {
+                self.skipped.incompatible = self.skipped.incompatible.saturating_add(1);
+                self.skipped.flags |= flags;
+                return;
+            }
+        };
+        match (self.files.get_mut(number), oldest) {
+            (None, _) => self.files.push(Stream { file, head: None }),
+            (Some(stream), Some((_, realtime))) => {
+                self.skipped.older = self.skipped.older.saturating_add(1);
+                if file.header.tail_realtime > realtime {
+                    *stream = Stream { file, head: None };
+                }
+            }
+            (Some(_), None) => {}
+        }
+    }
+
+    fn unreadable(&mut self, errno: Errno) {
+        self.skipped.unreadable = self.skipped.unreadable.saturating_add(1);
+        self.skipped.errno.get_or_insert(errno);
+    }
+
+    fn compare(&self, a: &Entry, b: &Entry) -> Ordering {
+        if a.file == b.file {
+            return a.at.cmp(&b.at);
+        }
+        let mut order = Ordering::Equal;
+        if self.seqnum_id(a) == self.seqnum_id(b) {
+            order = a.seqnum.cmp(&b.seqnum);
+        }
+        order
+            .then_with(|| match a.boot_id == b.boot_id {
+                true => a.monotonic.cmp(&b.monotonic),
+                false => self.compare_boots(&a.boot_id, &b.boot_id),
+            })
+            .then(a.realtime.cmp(&b.realtime))
+            .then(a.xor_hash.cmp(&b.xor_hash))
+    }
+
+    /// By the newest entry of each boot, where a file ends with one, and if one machine wrote both.
+    fn compare_boots(&self, a: &Id, b: &Id) -> Ordering {
+        let newest = |boot: &Id| {
+            let of_boot =
+                self.files.iter().map(|stream| &stream.file.header).filter(|header| header.tail_boot_id == *boot);
+            of_boot.max_by_key(|header| header.tail_realtime)
+        };
+        match (newest(a), newest(b)) {
+            (Some(a), Some(b)) if a.machine_id == b.machine_id => a.tail_realtime.cmp(&b.tail_realtime),
+            _ => Ordering::Equal,
+        }
+    }
+}
+
+impl Stream {
+    /// Moves to the next entry that can be read.
+    fn advance(&mut self, data: &mut Data, problems: &mut Problems) {
+        self.head = loop {
+            let (at, count) = match self.file.step(&mut data.windows) {
+                Step::Entry(entry) => break Some(entry),
+                Step::End => break None,
+                Step::Bad(at) => (at, 1),
+                Step::Lost(at, count) => (at, count),
+            };
+            problems.entries = problems.entries.saturating_add(count);
+            problems.first.get_or_insert((self.file.bytes.number(), at));
+        };
+    }
+}
+
+/// Whether two entries of different files are the same one.
+fn is_double(a: &Entry, b: &Entry) -> bool {
+    a.boot_id == b.boot_id && a.monotonic == b.monotonic && a.realtime == b.realtime && a.xor_hash == b.xor_hash
+}

@@ -41,7 +41,8 @@ pub enum NetError {
     PeerSpoke,
 }
 
-/// Errors of TLS. Those about the certificate are told apart as far as a user can act on the difference.
+/// Errors of TLS. Those about the certificate are told apart as far as a user can act on the difference; what the certificate
+/// says of itself is in `net::trust::CertFacts`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TlsError {
     /// The certificate's time is over.
@@ -54,24 +55,34 @@ pub enum TlsError {
     UnknownIssuer,
     /// The certificate signed itself and is not trusted.
     SelfSigned,
+    /// The certificate's key is none of those pinned.
+    WrongPin,
     /// A signature in the chain or the handshake does not fit.
     BadSignature,
     /// The certificate uses what is not supported: an algorithm, a version, a critical extension.
     UnsupportedCertificate,
     /// The certificate cannot be read, or may not be used for a server.
     BadCertificate,
-    /// No protocol version, cipher suite or group in common.
+    /// The peer speaks TLS 1.1 or older alone.
+    OldVersion,
+    /// No cipher suite, group or signature algorithm in common.
     NothingInCommon,
     /// The peer refused with this alert (RFC 8446 section 6).
     Alert(u8),
+    /// What the peer sent first is not TLS.
+    NotTls,
+    /// The peer ended the connection within the handshake, without a word.
+    HandshakeCut,
     /// The connection ended without `close_notify`: what came may have been cut.
     Truncated,
     /// A record is not TLS, or was changed on its way.
     BadRecord,
-    /// The handshake needs more memory than is given to it.
+    /// The handshake, or a file with certificates, needs more memory than is given to it.
     TooLarge,
     /// A trusted root could not be used.
     BadRoot,
+    /// What was asked for is no name that a certificate can be for.
+    BadName,
     /// The kernel gave no random numbers.
     NoRandom,
     /// The peer broke the protocol, or a defect of ours.

@@ -8,10 +8,14 @@ use crate::sys::file::Root;
 use crate::sys::time::Deadline;
 
 mod addr;
+mod der;
 mod hosts;
 mod lines;
+mod provider;
 mod race;
 pub mod tcp;
+pub mod tls;
+pub mod trust;
 
 /// A byte stream to one peer, plain or TLS. Used as `&mut dyn Transport`.
 ///

@@ -1,0 +1,163 @@
+//! The cryptography under TLS: RustCrypto's crates, in the shapes that rustls asks for. Nothing is implemented here.
+
+mod aead;
+mod hash;
+mod kx;
+mod verify;
+
+use crate::sys;
+use aead::Aead;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use rustls::crypto::tls13::HkdfUsingHmac;
+use rustls::crypto::{CipherSuiteCommon, CryptoProvider, GetRandomFailed, KeyProvider, SecureRandom};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::sign::SigningKey;
+use rustls::{CipherSuite, Error, SupportedCipherSuite, Tls13CipherSuite};
+#[cfg(feature = "tls12")]
+use rustls::{SignatureScheme, Tls12CipherSuite, crypto::KeyExchangeAlgorithm, crypto::tls12::PrfUsingHmac};
+
+/// Signature algorithms that certificates and handshakes are checked with.
+pub(super) use verify::ALGORITHMS;
+
+/// Records that may be sent with one key of AES-GCM (RFC 8446 section 5.5: 2^24.5 of full size).
+const AES_GCM_LIMIT: u64 = 1 << 24;
+
+/// All of it, in order of preference.
+pub(super) fn provider() -> CryptoProvider {
+    CryptoProvider {
+        cipher_suites: SUITES.to_vec(),
+        kx_groups: Vec::from([&kx::X25519 as _, &kx::P256 as _, &kx::P384 as _]),
+        signature_verification_algorithms: ALGORITHMS,
+        secure_random: &SystemRandom,
+        key_provider: &NoKeys,
+    }
+}
+
+static SUITES: &[SupportedCipherSuite] = &[
+    SupportedCipherSuite::Tls13(&TLS13_AES_128),
+    SupportedCipherSuite::Tls13(&TLS13_AES_256),
+    SupportedCipherSuite::Tls13(&TLS13_CHACHA20),
+    #[cfg(feature = "tls12")]
+    SupportedCipherSuite::Tls12(&ECDSA_AES_128),
+    #[cfg(feature = "tls12")]
+    SupportedCipherSuite::Tls12(&ECDSA_AES_256),
+    #[cfg(feature = "tls12")]
+    SupportedCipherSuite::Tls12(&ECDSA_CHACHA20),
+    #[cfg(feature = "tls12")]
+    SupportedCipherSuite::Tls12(&RSA_AES_128),
+    #[cfg(feature = "tls12")]
+    SupportedCipherSuite::Tls12(&RSA_AES_256),
+    #[cfg(feature = "tls12")]
+    SupportedCipherSuite::Tls12(&RSA_CHACHA20),
+];
+
+static TLS13_AES_128: Tls13CipherSuite = Tls13CipherSuite {
+    common: common(CipherSuite::TLS13_AES_128_GCM_SHA256, Aead::Aes128Gcm),
+    hkdf_provider: &HkdfUsingHmac(&hash::SHA256),
+    aead_alg: &Aead::Aes128Gcm,
+    quic: None,
+};
+
+static TLS13_AES_256: Tls13CipherSuite = Tls13CipherSuite {
+    common: common(CipherSuite::TLS13_AES_256_GCM_SHA384, Aead::Aes256Gcm),
+    hkdf_provider: &HkdfUsingHmac(&hash::SHA384),
+    aead_alg: &Aead::Aes256Gcm,
+    quic: None,
+};
+
+static TLS13_CHACHA20: Tls13CipherSuite = Tls13CipherSuite {
+    common: common(CipherSuite::TLS13_CHACHA20_POLY1305_SHA256, Aead::ChaCha20Poly1305),
+    hkdf_provider: &HkdfUsingHmac(&hash::SHA256),
+    aead_alg: &Aead::ChaCha20Poly1305,
+    quic: None,
+};
+
+#[cfg(feature = "tls12")]
+static ECDSA_AES_128: Tls12CipherSuite =
+    tls12(CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, &Aead::Aes128Gcm, ECDSA);
+#[cfg(feature = "tls12")]
+static ECDSA_AES_256: Tls12CipherSuite =
+    tls12(CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, &Aead::Aes256Gcm, ECDSA);
+#[cfg(feature = "tls12")]
+static ECDSA_CHACHA20: Tls12CipherSuite =
+    tls12(CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, &Aead::ChaCha20Poly1305, ECDSA);
+#[cfg(feature = "tls12")]
+static RSA_AES_128: Tls12CipherSuite = tls12(CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, &Aead::Aes128Gcm, RSA);
+#[cfg(feature = "tls12")]
+static RSA_AES_256: Tls12CipherSuite = tls12(CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, &Aead::Aes256Gcm, RSA);
+#[cfg(feature = "tls12")]
+static RSA_CHACHA20: Tls12CipherSuite =
+    tls12(CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, &Aead::ChaCha20Poly1305, RSA);
+
+#[cfg(feature = "tls12")]
+static ECDSA: &[SignatureScheme] = &[SignatureScheme::ECDSA_NISTP256_SHA256, SignatureScheme::ECDSA_NISTP384_SHA384];
+#[cfg(feature = "tls12")]
+static RSA: &[SignatureScheme] = &[
+    SignatureScheme::RSA_PSS_SHA256,
+    SignatureScheme::RSA_PSS_SHA384,
+    SignatureScheme::RSA_PSS_SHA512,
+    SignatureScheme::RSA_PKCS1_SHA256,
+    SignatureScheme::RSA_PKCS1_SHA384,
+    SignatureScheme::RSA_PKCS1_SHA512,
+];
+
+#[cfg(feature = "tls12")]
+static PRF_SHA256: PrfUsingHmac<'static> = PrfUsingHmac(&hash::SHA256);
+#[cfg(feature = "tls12")]
+static PRF_SHA384: PrfUsingHmac<'static> = PrfUsingHmac(&hash::SHA384);
+
+#[cfg(feature = "tls12")]
+const fn tls12(suite: CipherSuite, aead: &'static Aead, sign: &'static [SignatureScheme]) -> Tls12CipherSuite {
+    Tls12CipherSuite {
+        common: common(suite, *aead),
+        prf_provider: match aead {
+            Aead::Aes256Gcm => &PRF_SHA384,
+            _ => &PRF_SHA256,
+        },
+        kx: KeyExchangeAlgorithm::ECDHE,
+        sign,
+        aead_alg: aead,
+    }
+}
+
+/// In all nine suites AES-256 goes with SHA-384, the others with SHA-256.
+const fn common(suite: CipherSuite, aead: Aead) -> CipherSuiteCommon {
+    match aead {
+        Aead::Aes128Gcm => {
+            CipherSuiteCommon { suite, hash_provider: &hash::SHA256, confidentiality_limit: AES_GCM_LIMIT }
+        }
+        Aead::Aes256Gcm => {
+            CipherSuiteCommon { suite, hash_provider: &hash::SHA384, confidentiality_limit: AES_GCM_LIMIT }
+        }
+        Aead::ChaCha20Poly1305 => {
+            CipherSuiteCommon { suite, hash_provider: &hash::SHA256, confidentiality_limit: u64::MAX }
+        }
+    }
+}
+
+/// The kernel's generator.
+#[derive(Debug)]
+struct SystemRandom;
+
+impl SystemRandom {
+    fn bytes(buf: &mut [u8]) -> Result<(), GetRandomFailed> {
+        sys::random::fill(buf).map_err(|_| GetRandomFailed)
+    }
+}
+
+impl SecureRandom for SystemRandom {
+    fn fill(&self, buf: &mut [u8]) -> Result<(), GetRandomFailed> {
+        Self::bytes(buf)
+    }
+}
+
+/// There is no client certificate.
+#[derive(Debug)]
+struct NoKeys;
+
+impl KeyProvider for NoKeys {
+    fn load_private_key(&self, _: PrivateKeyDer<'static>) -> Result<Arc<dyn SigningKey>, Error> {
+        Err(Error::HandshakeNotComplete)
+    }
+}

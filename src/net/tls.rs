@@ -1,0 +1,370 @@
+//! TLS 1.3 (RFC 8446) and 1.2 (RFC 5246) as a client, by rustls' unbuffered API: bytes of records in and out of buffers of ours.
+
+use super::Transport;
+use super::provider::provider;
+use super::trust::{CertFacts, Trust, Verifier};
+use crate::error::{Error, NetError, TlsError};
+use crate::sys::time::Deadline;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use rustls::client::{Resumption, UnbufferedClientConnection};
+use rustls::pki_types::ServerName;
+use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
+use rustls::{AlertDescription, CertificateError, ClientConfig, InvalidMessage, PeerIncompatible};
+
+/// Most bytes of content in a record (RFC 8446 section 5.1).
+const CONTENT_MAX: usize = 1 << 14;
+/// A record as large as we send one: header, content, and what encryption adds (RFC 8446 section 5.2: at most 256).
+const OUTGOING: usize = 5 + CONTENT_MAX + 256;
+/// A record as large as it may come: TLS 1.2 allows encryption to add 2048 bytes (RFC 5246 section 6.2.3).
+const INCOMING: usize = 5 + CONTENT_MAX + 2048;
+/// The same when a message of the handshake needs several records, which must lie in one piece: 64 KB, which is the most that
+/// rustls takes of one (a chain of certificates is 2 to 6 KB), and what its records add.
+const INCOMING_MAX: usize = 64 * 1024 + INCOMING;
+/// Milliseconds that a last word (an alert, `close_notify`) may take.
+const LAST_WORD_MS: u64 = 500;
+/// Milliseconds for reading what is there already.
+const AT_HAND_MS: u64 = 100;
+/// Reads after which [`Transport::readable`] says that there is nothing, though records that carry no data keep coming.
+const AT_HAND_READS: usize = 16;
+/// Steps in which rustls hands out a fatal alert.
+const ALERT_STEPS: usize = 4;
+
+/// A TLS session over a plain transport.
+pub struct Tls<'a> {
+    plain: &'a mut dyn Transport,
+    conn: UnbufferedClientConnection,
+    verifier: Arc<Verifier>,
+    incoming: Vec<u8>,
+    /// Bytes of `incoming` that are filled.
+    filled: usize,
+    outgoing: Vec<u8>,
+    /// Bytes of `outgoing` that are not sent yet.
+    unsent: usize,
+    /// Content that came and was not taken yet: at most what one `incoming` holds.
+    text: Vec<u8>,
+    /// Bytes of `text` that were taken.
+    taken: usize,
+    is_established: bool,
+    /// Whether a whole record came.
+    is_tls: bool,
+    /// How it ended: by `close_notify`, or by an error that stays.
+    end: Option<Result<(), TlsError>>,
+}
+
+/// Where the session stands when rustls has nothing more to say.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// The handshake waits for the peer.
+    Blocked,
+    /// Content may be sent.
+    Traffic,
+    /// Content came.
+    Text,
+    /// The peer said that nothing more comes; seen once.
+    Closed,
+    /// Both sides said so.
+    Over,
+}
+
+impl<'a> Tls<'a> {
+    /// Makes the handshake with the server `host` (a DNS name, or an IP address without brackets; a zone is cut off). What its
+    /// certificate says of itself is written to `facts` as soon as it came, whether it is trusted or not.
+    pub fn connect(
+        plain: &'a mut dyn Transport,
+        host: &str,
+        trust: &Trust,
+        facts: &mut CertFacts,
+        deadline: Deadline,
+    ) -> Result<Self, Error> {
+        let verifier = Arc::new(trust.verifier());
+        let mut tls = Self::new(plain, host, verifier).map_err(Error::Tls)?;
+        let result = tls.handshake(deadline);
+        if let Some(seen) = tls.verifier.seen() {
+            *facts = seen.facts;
+        }
+        result.map(|()| tls)
+    }
+
+    fn new(plain: &'a mut dyn Transport, host: &str, verifier: Arc<Verifier>) -> Result<Self, TlsError> {
+        let host = host.split_once('%').map_or(host, |(address, _)| address);
+        let name = ServerName::try_from(host).map_err(|_| TlsError::BadName)?.to_owned();
+        let mut config = ClientConfig::builder_with_details(Arc::new(provider()), verifier.clone())
+            .with_protocol_versions(rustls::ALL_VERSIONS)
+            .map_err(|_| TlsError::Protocol)?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier.clone())
+            .with_no_client_auth();
+        config.resumption = Resumption::disabled();
+        Ok(Self {
+            plain,
+            conn: UnbufferedClientConnection::new(Arc::new(config), name).map_err(|error| map(&error))?,
+            verifier,
+            incoming: vec![0; INCOMING],
+            filled: 0,
+            outgoing: vec![0; OUTGOING],
+            unsent: 0,
+            text: Vec::new(),
+            taken: 0,
+            is_established: false,
+            is_tls: false,
+            end: None,
+        })
+    }
+
+    fn handshake(&mut self, deadline: Deadline) -> Result<(), Error> {
+        loop {
+            match self.step(deadline)? {
+                Step::Blocked => self.fill(deadline)?,
+                Step::Text | Step::Closed => {}
+                Step::Traffic => break,
+                Step::Over => return Err(self.fail(TlsError::HandshakeCut)),
+            }
+        }
+        self.is_established = true;
+        Ok(())
+    }
+
+    /// Lets rustls work on what came until it needs something, and sends what it wants to have sent.
+    fn step(&mut self, deadline: Deadline) -> Result<Step, Error> {
+        loop {
+            let filled = self.incoming.get_mut(..self.filled).unwrap_or_default();
+            let UnbufferedStatus { mut discard, state } = self.conn.process_tls_records(filled);
+            let step = match state {
+                Ok(ConnectionState::EncodeTlsData(mut record)) => {
+                    let free = self.outgoing.get_mut(self.unsent..).unwrap_or_default();
+                    match record.encode(free) {
+                        Ok(len) => self.unsent = self.unsent.saturating_add(len),
+                        Err(EncodeError::InsufficientSize(_)) if self.unsent > 0 => {
+                            flush(self.plain, &self.outgoing, &mut self.unsent, deadline)?;
+                            let len = record.encode(&mut self.outgoing).map_err(|_| Error::Tls(TlsError::TooLarge))?;
+                            self.unsent = len;
+                        }
+                        Err(_) => return Err(Error::Tls(TlsError::TooLarge)),
+                    }
+                    None
+                }
+                Ok(ConnectionState::TransmitTlsData(sending)) => {
+                    flush(self.plain, &self.outgoing, &mut self.unsent, deadline)?;
+                    sending.done();
+                    None
+                }
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while let Some(Ok(record)) = traffic.next_record() {
+                        discard = discard.saturating_add(record.discard);
+                        self.text.extend_from_slice(record.payload);
+                    }
+                    Some(Step::Text)
+                }
+                Ok(ConnectionState::WriteTraffic(_)) => Some(Step::Traffic),
+                Ok(ConnectionState::PeerClosed) => {
+                    self.end = Some(Ok(()));
+                    Some(Step::Closed)
+                }
+                Ok(ConnectionState::Closed) => {
+                    self.end.get_or_insert(Ok(()));
+                    Some(Step::Over)
+                }
+                Ok(ConnectionState::BlockedHandshake) => Some(Step::Blocked),
+                Ok(_) => return Err(self.fail(TlsError::Protocol)),
+                Err(error) => {
+                    let error = self.explain(&error);
+                    self.last_alert();
+                    return Err(self.fail(error));
+                }
+            };
+            self.is_tls |= discard > 0;
+            discard_front(&mut self.incoming, &mut self.filled, discard);
+            if let Some(step) = step {
+                return Ok(step);
+            }
+        }
+    }
+
+    /// Receives what is there, or waits for something.
+    fn fill(&mut self, deadline: Deadline) -> Result<(), Error> {
+        if self.filled >= self.incoming.len() {
+            if self.incoming.len() >= INCOMING_MAX {
+                return Err(self.fail(TlsError::TooLarge));
+            }
+            self.incoming.resize(INCOMING_MAX, 0);
+        }
+        // A peer that sends without end must not hold us beyond the deadline.
+        if deadline.passed() {
+            return Err(Error::Net(NetError::Timeout));
+        }
+        let free = self.incoming.get_mut(self.filled..).unwrap_or_default();
+        match self.plain.recv(free, deadline)? {
+            0 if self.is_established => Err(self.fail(TlsError::Truncated)),
+            0 => Err(self.fail(TlsError::HandshakeCut)),
+            len => {
+                self.filled = self.filled.saturating_add(len);
+                Ok(())
+            }
+        }
+    }
+
+    /// Encrypts content, or without any the `close_notify`, and sends it.
+    fn write(&mut self, content: Option<&[u8]>, deadline: Deadline) -> Result<(), Error> {
+        // What came is worked on first, so that rustls gives the word to write.
+        while matches!(self.step(deadline)?, Step::Text | Step::Closed) {}
+        let filled = self.incoming.get_mut(..self.filled).unwrap_or_default();
+        let UnbufferedStatus { discard, state } = self.conn.process_tls_records(filled);
+        let Ok(ConnectionState::WriteTraffic(mut traffic)) = state else {
+            return Err(self.fail(TlsError::Protocol));
+        };
+        let free = self.outgoing.get_mut(self.unsent..).unwrap_or_default();
+        let len = match content {
+            Some(content) => traffic.encrypt(content, free),
+            None => traffic.queue_close_notify(free),
+        };
+        discard_front(&mut self.incoming, &mut self.filled, discard);
+        let Ok(len) = len else { return Err(self.fail(TlsError::Protocol)) };
+        self.unsent = self.unsent.saturating_add(len);
+        flush(self.plain, &self.outgoing, &mut self.unsent, deadline)
+    }
+
+    /// Remembers what ended the session.
+    #[cold]
+    fn fail(&mut self, error: TlsError) -> Error {
+        self.end = Some(Err(error));
+        Error::Tls(error)
+    }
+
+    #[cold]
+    fn explain(&self, error: &rustls::Error) -> TlsError {
+        let refusal = self.verifier.seen().and_then(|seen| seen.refusal);
+        match error {
+            rustls::Error::InvalidCertificate(_) if refusal.is_some() => refusal.unwrap_or(TlsError::BadCertificate),
+            rustls::Error::InvalidMessage(_) if !self.is_tls => match self.incoming.first() {
+                Some(20..=24) => TlsError::BadRecord,
+                _ => TlsError::NotTls,
+            },
+            _ => map(error),
+        }
+    }
+
+    /// Sends the alert that rustls has for an error of its own.
+    #[cold]
+    fn last_alert(&mut self) {
+        let deadline = Deadline::after_ms(LAST_WORD_MS);
+        for _ in 0..ALERT_STEPS {
+            match self.conn.process_tls_records(&mut []).state {
+                Ok(ConnectionState::EncodeTlsData(mut record)) => {
+                    let free = self.outgoing.get_mut(self.unsent..).unwrap_or_default();
+                    self.unsent = self.unsent.saturating_add(record.encode(free).unwrap_or_default());
+                }
+                Ok(ConnectionState::TransmitTlsData(sending)) => {
+                    let _ = flush(self.plain, &self.outgoing, &mut self.unsent, deadline);
+                    sending.done();
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+impl Transport for Tls<'_> {
+    fn send(&mut self, bytes: &[u8], deadline: Deadline) -> Result<(), Error> {
+        for content in bytes.chunks(CONTENT_MAX) {
+            self.write(Some(content), deadline)?;
+        }
+        Ok(())
+    }
+
+    fn recv(&mut self, buf: &mut [u8], deadline: Deadline) -> Result<usize, Error> {
+        loop {
+            let text = self.text.get(self.taken..).unwrap_or_default();
+            let len = text.len().min(buf.len());
+            if let (Some(to), Some(from)) = (buf.get_mut(..len).filter(|to| !to.is_empty()), text.get(..len)) {
+                to.copy_from_slice(from);
+                self.taken = self.taken.saturating_add(len);
+                if self.taken == self.text.len() {
+                    self.text.clear();
+                    self.taken = 0;
+                }
+                return Ok(len);
+            }
+            if let Some(end) = self.end {
+                return end.map(|()| 0).map_err(Error::Tls);
+            }
+            if matches!(self.step(deadline)?, Step::Traffic | Step::Blocked) {
+                self.fill(deadline)?;
+            }
+        }
+    }
+
+    fn readable(&mut self) -> bool {
+        for _ in 0..AT_HAND_READS {
+            if !self.text.is_empty() || self.end.is_some() {
+                return true;
+            }
+            let deadline = Deadline::after_ms(AT_HAND_MS);
+            match self.step(deadline) {
+                Ok(Step::Text | Step::Closed | Step::Over) => return true,
+                Ok(_) if !self.plain.readable() => return false,
+                Ok(_) => {}
+                Err(_) => return true,
+            }
+            if self.fill(deadline).is_err() {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn finish(&mut self) {
+        if !matches!(self.end, Some(Err(_))) {
+            let _ = self.write(None, Deadline::after_ms(LAST_WORD_MS));
+        }
+        self.plain.finish();
+    }
+}
+
+/// Sends what `outgoing` holds.
+fn flush(plain: &mut dyn Transport, outgoing: &[u8], unsent: &mut usize, deadline: Deadline) -> Result<(), Error> {
+    let bytes = outgoing.get(..*unsent).unwrap_or_default();
+    *unsent = 0;
+    if bytes.is_empty() { Ok(()) } else { plain.send(bytes, deadline) }
+}
+
+/// Removes `len` bytes from the front of what is filled.
+fn discard_front(incoming: &mut [u8], filled: &mut usize, len: usize) {
+    if len > 0 && len <= *filled {
+        incoming.copy_within(len..*filled, 0);
+        *filled = filled.saturating_sub(len);
+    }
+}
+
+/// Our word for rustls' error. Its own texts are not linked.
+#[cold]
+fn map(error: &rustls::Error) -> TlsError {
+    use rustls::Error::{
+        AlertReceived, DecryptError, FailedToGetRandomBytes, InvalidCertificate, NoCertificatesPresented,
+        PeerSentOversizedRecord,
+    };
+    match error {
+        AlertReceived(AlertDescription::ProtocolVersion) => TlsError::OldVersion,
+        AlertReceived(AlertDescription::HandshakeFailure | AlertDescription::InsufficientSecurity) => {
+            TlsError::NothingInCommon
+        }
+        AlertReceived(alert) => TlsError::Alert((*alert).into()),
+        rustls::Error::PeerIncompatible(
+            PeerIncompatible::ServerDoesNotSupportTls12Or13 | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig,
+        ) => TlsError::OldVersion,
+        rustls::Error::PeerIncompatible(_) => TlsError::NothingInCommon,
+        rustls::Error::InvalidMessage(
+            InvalidMessage::HandshakePayloadTooLarge | InvalidMessage::CertificatePayloadTooLarge,
+        ) => TlsError::TooLarge,
+        rustls::Error::InvalidMessage(_) | DecryptError | PeerSentOversizedRecord => TlsError::BadRecord,
+        InvalidCertificate(CertificateError::BadSignature) => TlsError::BadSignature,
+        InvalidCertificate(CertificateError::BadEncoding) | NoCertificatesPresented => TlsError::BadCertificate,
+        InvalidCertificate(_) => TlsError::UnsupportedCertificate,
+        FailedToGetRandomBytes => TlsError::NoRandom,
+        _ => TlsError::Protocol,
+    }
+}
+
+#[cfg(test)]
+mod tests;

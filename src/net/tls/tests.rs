@@ -1,0 +1,329 @@
+//! Handshakes with OpenSSL: every suite with every kind of certificate, and each refusal.
+
+use super::*;
+use crate::net::trust::PEM_MAX;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::string::{String, ToString};
+use std::sync::OnceLock;
+use std::time::Duration;
+use std::{fs, thread};
+
+/// Milliseconds that anything here may take.
+const PATIENCE_MS: u64 = 20_000;
+
+/// The plain transport of the tests.
+struct Socket(TcpStream);
+
+impl Transport for Socket {
+    fn send(&mut self, bytes: &[u8], _: Deadline) -> Result<(), Error> {
+        self.0.write_all(bytes).map_err(|_| Error::Net(NetError::Timeout))
+    }
+
+    fn recv(&mut self, buf: &mut [u8], deadline: Deadline) -> Result<usize, Error> {
+        self.0.set_read_timeout(Some(Duration::from_millis(deadline.left_ms().max(1)))).unwrap();
+        match self.0.read(buf) {
+            Ok(len) => Ok(len),
+            Err(e) if e.kind() == ErrorKind::ConnectionReset => Ok(0),
+            Err(_) => Err(Error::Net(NetError::Timeout)),
+        }
+    }
+
+    fn readable(&mut self) -> bool {
+        self.0.set_nonblocking(true).unwrap();
+        let result = self.0.peek(&mut [0]);
+        self.0.set_nonblocking(false).unwrap();
+        !matches!(result, Err(e) if e.kind() == ErrorKind::WouldBlock)
+    }
+
+    fn finish(&mut self) {
+        let _ = self.0.shutdown(std::net::Shutdown::Write);
+    }
+}
+
+/// The folder with the certificates of `tests/pki.sh`.
+fn pki() -> &'static PathBuf {
+    static DIR: OnceLock<PathBuf> = OnceLock::new();
+    DIR.get_or_init(|| {
+        let dir = std::env::temp_dir().join(std::format!("rdreport-pki-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pki.sh");
+        let status = Command::new("sh").arg(script).arg(&dir).status().unwrap();
+        assert!(status.success(), "see {}/pki.log", dir.display());
+        dir
+    })
+}
+
+fn pem(name: &str) -> Vec<u8> {
+    fs::read(pki().join(std::format!("{name}.pem"))).unwrap()
+}
+
+fn trusting(name: &str) -> Trust {
+    let mut trust = Trust::new();
+    assert!(trust.add_pem(&pem(name)).unwrap() > 0);
+    trust
+}
+
+/// `openssl s_server` with a certificate, sending each line back reversed.
+struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    fn new(cert: &str, args: &str) -> Self {
+        let file = |end: &str| pki().join(std::format!("{cert}.{end}"));
+        let mut child = Command::new("openssl")
+            .args(["s_server", "-accept", "127.0.0.1:0", "-rev", "-cert_chain"])
+            .args([file("pem"), "-cert".into(), file("pem"), "-key".into(), file("key")])
+            .args(args.split_whitespace())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let accepts = lines.find_map(|line| line.unwrap().strip_prefix("ACCEPT ").map(ToString::to_string));
+        let port = accepts.unwrap().rsplit(':').next().unwrap().parse().unwrap();
+        thread::spawn(move || lines.count());
+        Self { child, port }
+    }
+
+    fn socket(&self) -> Socket {
+        Socket(TcpStream::connect(("127.0.0.1", self.port)).unwrap())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn patience() -> Deadline {
+    Deadline::after_ms(PATIENCE_MS)
+}
+
+/// Connects, sends a line, reads it back, and says which version and suite it went over.
+fn exchange(server: &Server, host: &str, trust: &Trust) -> Result<String, Error> {
+    let mut socket = server.socket();
+    let mut tls = Tls::connect(&mut socket, host, trust, &mut CertFacts::default(), patience())?;
+    tls.send(b"hello\n", patience())?;
+    let mut answer = Vec::new();
+    while answer.len() < 6 {
+        let mut buf = [0; 4];
+        let len = tls.recv(&mut buf, patience())?;
+        assert_ne!(len, 0);
+        answer.extend_from_slice(&buf[..len]);
+    }
+    assert_eq!(answer, b"olleh\n");
+    assert!(!tls.readable());
+    let used = std::format!(
+        "{:?} {:?} {:?}",
+        tls.conn.protocol_version().unwrap(),
+        tls.conn.negotiated_cipher_suite().unwrap().suite(),
+        tls.conn.negotiated_key_exchange_group().unwrap().name(),
+    );
+    tls.finish();
+    Ok(used)
+}
+
+/// The refusal of a server, and what its certificate said.
+fn refused(server: &Server, host: &str, trust: &Trust) -> (TlsError, CertFacts) {
+    let mut facts = CertFacts::default();
+    let mut socket = server.socket();
+    match Tls::connect(&mut socket, host, trust, &mut facts, patience()) {
+        Ok(_) => panic!("{host} was not refused"),
+        Err(Error::Tls(error)) => (error, facts),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_suite_of_tls13_with_every_certificate() {
+    let trust = trusting("roots");
+    for suite in ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"] {
+        for cert in ["rsa", "rsa512", "rsapss", "p256", "p384", "p256by384", "chained"] {
+            let server = Server::new(cert, &std::format!("-tls1_3 -ciphersuites {suite}"));
+            let expected = std::format!("TLSv1_3 {} X25519", suite.replacen("TLS_", "TLS13_", 1));
+            assert_eq!(exchange(&server, "localhost", &trust).as_deref(), Ok(&*expected), "{cert}");
+        }
+    }
+}
+
+#[cfg(feature = "tls12")]
+#[test]
+fn every_suite_of_tls12_with_every_certificate() {
+    let trust = trusting("roots");
+    for (kind, certs) in [("ECDSA", &["p256", "p384", "chained"][..]), ("RSA", &["rsa", "rsapss"])] {
+        for (theirs, ours) in [
+            ("AES128-GCM-SHA256", "AES_128_GCM_SHA256"),
+            ("AES256-GCM-SHA384", "AES_256_GCM_SHA384"),
+            ("CHACHA20-POLY1305", "CHACHA20_POLY1305_SHA256"),
+        ] {
+            for cert in certs {
+                let server = Server::new(cert, &std::format!("-tls1_2 -cipher ECDHE-{kind}-{theirs}"));
+                let expected = std::format!("TLSv1_2 TLS_ECDHE_{kind}_WITH_{ours} X25519");
+                assert_eq!(exchange(&server, "localhost", &trust).as_deref(), Ok(&*expected), "{cert}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_signature_scheme() {
+    let trust = trusting("roots");
+    for (cert, schemes) in [
+        ("rsa", &["RSA-PSS+SHA256", "RSA-PSS+SHA384", "RSA-PSS+SHA512"][..]),
+        ("p256", &["ECDSA+SHA256"]),
+        ("p384", &["ECDSA+SHA384"]),
+    ] {
+        for scheme in schemes {
+            let server = Server::new(cert, &std::format!("-tls1_3 -sigalgs {scheme}"));
+            assert!(exchange(&server, "localhost", &trust).is_ok(), "{scheme}");
+        }
+    }
+    if cfg!(feature = "tls12") {
+        for (cert, schemes) in [
+            ("rsa", &["RSA+SHA256", "RSA+SHA384", "RSA+SHA512", "RSA-PSS+SHA256", "RSA-PSS+SHA512"][..]),
+            ("p256", &["ECDSA+SHA256", "ECDSA+SHA384"]),
+            ("p384", &["ECDSA+SHA256", "ECDSA+SHA384"]),
+        ] {
+            for scheme in schemes {
+                let server = Server::new(cert, &std::format!("-tls1_2 -sigalgs {scheme}"));
+                assert!(exchange(&server, "localhost", &trust).is_ok(), "{cert} {scheme}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_group_some_of_them_by_hello_retry_request() {
+    let trust = trusting("ca");
+    for (theirs, ours) in [("X25519", "X25519"), ("P-256", "secp256r1"), ("P-384", "secp384r1")] {
+        for version in ["1_3", "1_2"] {
+            if version == "1_2" && !cfg!(feature = "tls12") {
+                continue;
+            }
+            let server = Server::new("p256", &std::format!("-tls{version} -groups {theirs}"));
+            let used = exchange(&server, "localhost", &trust).unwrap();
+            assert!(used.ends_with(ours), "{used}");
+        }
+    }
+}
+
+#[test]
+fn addresses_are_names_too() {
+    let server = Server::new("p256", "");
+    for host in ["127.0.0.1", "::1", "::1%lo", "LOCALHOST"] {
+        assert!(exchange(&server, host, &trusting("ca")).is_ok(), "{host}");
+    }
+    for host in ["127.0.0.2", "::2", "example.com"] {
+        assert_eq!(refused(&server, host, &trusting("ca")).0, TlsError::WrongName, "{host}");
+    }
+    for host in ["", "a b", "[::1]", "-"] {
+        assert_eq!(refused(&server, host, &trusting("ca")).0, TlsError::BadName, "{host}");
+    }
+}
+
+#[test]
+fn a_wildcard_is_for_one_label() {
+    let server = Server::new("other", "");
+    assert!(exchange(&server, "a.wild.example", &trusting("ca")).is_ok());
+    for host in ["wild.example", "a.b.wild.example"] {
+        assert_eq!(refused(&server, host, &trusting("ca")).0, TlsError::WrongName, "{host}");
+    }
+}
+
+#[test]
+fn refusals_say_what_is_wrong() {
+    let trust = trusting("ca");
+    for (cert, error, name) in [
+        ("expired", TlsError::Expired, "localhost"),
+        ("future", TlsError::NotYetValid, "localhost"),
+        ("other", TlsError::WrongName, "other.example"),
+        ("nosan", TlsError::WrongName, "localhost"),
+        ("unknown", TlsError::UnknownIssuer, "localhost"),
+        ("rsa", TlsError::UnknownIssuer, "localhost"),
+        ("self", TlsError::SelfSigned, "localhost"),
+        ("selfca", TlsError::SelfSigned, "localhost"),
+        ("oldchain", TlsError::Expired, "localhost"),
+        ("client", TlsError::BadCertificate, "localhost"),
+    ] {
+        let server = Server::new(cert, "");
+        let (found, facts) = refused(&server, "localhost", &trust);
+        assert_eq!((found, facts.name()), (error, name), "{cert}");
+        assert!(facts.not_before_s < facts.not_after_s || facts.is_issuers_time, "{cert}");
+        assert_eq!(facts.is_self_signed, cert.starts_with("self"), "{cert}");
+        assert_eq!(facts.has_alternative_names, cert != "nosan", "{cert}");
+        assert_eq!(facts.is_issuers_time, cert == "oldchain", "{cert}");
+        if error == TlsError::Expired {
+            // 2020-01-02T03:04:05Z
+            assert_eq!(facts.not_after_s, 1_577_934_245, "{cert}");
+        }
+    }
+}
+
+#[test]
+fn the_built_in_roots_alone_trust_none_of_ours() {
+    let server = Server::new("p256", "");
+    assert_eq!(refused(&server, "localhost", &Trust::new()).0, TlsError::UnknownIssuer);
+}
+
+#[test]
+fn a_certificate_that_was_added_is_trusted_by_itself() {
+    for cert in ["self", "selfca", "unknown"] {
+        let server = Server::new(cert, "");
+        assert!(exchange(&server, "localhost", &trusting(cert)).is_ok(), "{cert}");
+        assert_eq!(refused(&server, "example.com", &trusting(cert)).0, TlsError::WrongName, "{cert}");
+    }
+    for (cert, error) in [("expired", TlsError::Expired), ("future", TlsError::NotYetValid)] {
+        let server = Server::new(cert, "");
+        assert_eq!(refused(&server, "localhost", &trusting(cert)).0, error);
+    }
+}
+
+#[test]
+fn old_versions_and_nothing_in_common() {
+    let trust = trusting("roots");
+    let server = Server::new("p256", "-tls1_1 -cipher DEFAULT@SECLEVEL=0");
+    assert_eq!(refused(&server, "localhost", &trust).0, TlsError::OldVersion);
+    let server = Server::new("p256", "-tls1_3 -groups P-521");
+    assert_eq!(refused(&server, "localhost", &trust).0, TlsError::NothingInCommon);
+    let server = Server::new("rsa", "-tls1_2 -cipher AES128-SHA");
+    let expected = if cfg!(feature = "tls12") { TlsError::NothingInCommon } else { TlsError::OldVersion };
+    assert_eq!(refused(&server, "localhost", &trust).0, expected);
+}
+
+#[test]
+fn a_client_certificate_that_is_asked_for_and_missing() {
+    let server = Server::new("p256", "-tls1_3 -Verify 1");
+    let mut socket = server.socket();
+    let mut tls =
+        Tls::connect(&mut socket, "localhost", &trusting("ca"), &mut CertFacts::default(), patience()).unwrap();
+    // In TLS 1.3 the refusal comes after our side of the handshake is done: certificate_required.
+    assert_eq!(tls.recv(&mut [0; 8], patience()), Err(Error::Tls(TlsError::Alert(116))));
+    assert_eq!(tls.recv(&mut [0; 8], patience()), Err(Error::Tls(TlsError::Alert(116))));
+}
+
+#[test]
+fn pem_files_that_cannot_be_used() {
+    let mut trust = Trust::new();
+    assert_eq!(trust.add_pem(b""), Ok(0));
+    assert_eq!(trust.add_pem(&fs::read(pki().join("p256.key")).unwrap()), Ok(0));
+    assert_eq!(trust.add_pem(&vec![b'\n'; PEM_MAX + 1]), Err(TlsError::TooLarge));
+    assert_eq!(
+        trust.add_pem(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
+        Err(TlsError::BadRoot)
+    );
+    assert_eq!(trust.add_pem(b"-----BEGIN CERTIFICATE-----\n*\n-----END CERTIFICATE-----\n"), Err(TlsError::BadRoot));
+    assert_eq!(trust.add_pem(b"-----BEGIN CERTIFICATE-----\nAAAA\n"), Err(TlsError::BadRoot));
+    let cut = pem("ca");
+    assert_eq!(trust.add_pem(&cut[..cut.len() / 2]), Err(TlsError::BadRoot));
+    assert_eq!(trust.add_pem(&pem("roots")), Ok(3));
+    let many = pem("ca").repeat(40);
+    assert_eq!(trust.add_pem(&many), Err(TlsError::TooLarge));
+}

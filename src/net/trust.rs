@@ -1,0 +1,409 @@
+//! Which servers are trusted: roots, pinned keys and the time (RFC 5280 section 6, RFC 6125; the work is webpki's), and what a
+//! refused certificate says of itself.
+
+use super::der::{Der, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, UTC_TIME};
+use super::provider::ALGORITHMS;
+use crate::error::TlsError;
+use crate::sys::time::realtime_s;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+use once_cell::race::OnceBox;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
+use rustls::time_provider::TimeProvider;
+use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
+use sha2::{Digest, Sha256};
+use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
+
+/// Most bytes of a PEM file: some forty certificates with their texts, far more than one's own CAs.
+pub const PEM_MAX: usize = 64 * 1024;
+/// Most roots added to the built-in ones.
+pub const ROOTS_MAX: usize = 32;
+/// Most bytes that are kept of a certificate's name.
+const NAME_MAX: usize = 64;
+
+/// Seconds since 1970 of the day on which this was built: no certificate is checked against an earlier time.
+pub const BUILD_DATE_S: u64 = seconds(env!("RDREPORT_BUILD_DATE"));
+
+/// What is trusted. Shared with the connections it was given to.
+pub struct Trust(Arc<Policy>);
+
+/// What a certificate says of itself, for messages. Nothing of it was checked.
+#[derive(Clone, Copy, Default)]
+pub struct CertFacts {
+    name: Name,
+    /// Seconds since 1970 from which it is valid.
+    pub not_before_s: u64,
+    /// Seconds since 1970 until which it is valid.
+    pub not_after_s: u64,
+    /// The time it was checked against, seconds since 1970.
+    pub now_s: u64,
+    /// Whether it names servers by the subject alternative name extension; the common name is not looked at (RFC 9525).
+    pub has_alternative_names: bool,
+    /// Whether its issuer is its subject.
+    pub is_self_signed: bool,
+    /// Whether the times are those of another certificate of the chain, since that one is the reason of the refusal.
+    pub is_issuers_time: bool,
+}
+
+impl Default for Trust {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Trust {
+    /// The built-in roots and the system's clock.
+    pub fn new() -> Self {
+        Self(Arc::new(Policy { roots: Vec::new(), exact: Vec::new() }))
+    }
+
+    /// Adds the certificates of a PEM file as roots, and as servers that are trusted by themselves; gives how many there were.
+    /// Sections that are no certificates are passed over.
+    pub fn add_pem(&mut self, pem: &[u8]) -> Result<usize, TlsError> {
+        if pem.len() > PEM_MAX {
+            return Err(TlsError::TooLarge);
+        }
+        let policy = Arc::make_mut(&mut self.0);
+        let mut added = 0usize;
+        for der in CertificateDer::pem_slice_iter(pem) {
+            let der = der.map_err(|_| TlsError::BadRoot)?;
+            if policy.roots.len() >= ROOTS_MAX {
+                return Err(TlsError::TooLarge);
+            }
+            policy.roots.push(anchor_from_trusted_cert(&der).map_err(|_| TlsError::BadRoot)?.to_owned());
+            policy.exact.push(Sha256::digest(&der).into());
+            added = added.saturating_add(1);
+        }
+        Ok(added)
+    }
+
+    /// A check of one connection's certificate.
+    pub(super) fn verifier(&self) -> Verifier {
+        Verifier { policy: self.0.clone(), seen: OnceBox::new() }
+    }
+}
+
+impl CertFacts {
+    /// The first DNS name of the certificate, else its subject's common name, else nothing; bounded, printable ASCII.
+    pub fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    /// Reads what can be read of a certificate (RFC 5280 section 4.1).
+    fn read(der: &[u8]) -> Self {
+        let mut facts = Self::default();
+        let _ = facts.walk(der);
+        facts
+    }
+
+    fn walk(&mut self, der: &[u8]) -> Option<()> {
+        let mut body = Der(der).enter(SEQUENCE)?.enter(SEQUENCE)?;
+        body.take(VERSION);
+        body.take(INTEGER)?;
+        body.take(SEQUENCE)?;
+        let issuer = body.take(SEQUENCE)?;
+        let mut validity = body.enter(SEQUENCE)?;
+        self.not_before_s = time(&mut validity).unwrap_or_default();
+        self.not_after_s = time(&mut validity).unwrap_or_default();
+        let subject = body.take(SEQUENCE)?;
+        self.is_self_signed = issuer == subject;
+        if let Some(name) = common_name(Der(subject)) {
+            self.name = Name::new(name);
+        }
+        body.take(SEQUENCE)?;
+        body.take(ISSUER_ID);
+        body.take(SUBJECT_ID);
+        let mut extensions = body.enter(EXTENSIONS)?.enter(SEQUENCE)?;
+        while let Some(mut extension) = extensions.enter(SEQUENCE) {
+            if extension.take(OID) != Some(SUBJECT_ALT_NAME) {
+                continue;
+            }
+            extension.take(BOOLEAN);
+            self.has_alternative_names = true;
+            let mut names = extension.enter(OCTET_STRING)?.enter(SEQUENCE)?;
+            while let Some((tag, value)) = names.any() {
+                if tag == DNS_NAME {
+                    self.name = Name::new(value);
+                    return Some(());
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+#[derive(Clone)]
+struct Policy {
+    roots: Vec<TrustAnchor<'static>>,
+    /// SHA-256 of each certificate that was added.
+    exact: Vec<[u8; 32]>,
+}
+
+impl Policy {
+    fn check(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        facts: &mut CertFacts,
+    ) -> Result<(), TlsError> {
+        facts.now_s = now_s();
+        let cert = EndEntityCert::try_from(end_entity).map_err(|error| refusal(error, facts))?;
+        if self.exact.contains(&Sha256::digest(end_entity).into()) {
+            // The owner handed us this very certificate. webpki never takes one that is its own root.
+            match facts.now_s {
+                now if now < facts.not_before_s => return Err(TlsError::NotYetValid),
+                now if now > facts.not_after_s => return Err(TlsError::Expired),
+                _ => {}
+            }
+        } else {
+            self.check_chain(&cert, intermediates, facts)?;
+        }
+        cert.verify_is_valid_for_subject_name(name).map_err(|error| refusal(error, facts))
+    }
+
+    fn check_chain(
+        &self,
+        cert: &EndEntityCert<'_>,
+        intermediates: &[CertificateDer<'_>],
+        facts: &mut CertFacts,
+    ) -> Result<(), TlsError> {
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(facts.now_s));
+        let mut result = Err(TlsError::UnknownIssuer);
+        for roots in [&self.roots, BUILT_IN] {
+            let path =
+                cert.verify_for_usage(ALGORITHMS.all, roots, intermediates, now, KeyUsage::server_auth(), None, None);
+            result = match path {
+                Ok(_) => return Ok(()),
+                Err(webpki::Error::UnknownIssuer) => result,
+                Err(error) => Err(refusal(error, facts)),
+            };
+        }
+        match result {
+            Err(TlsError::UnknownIssuer) if facts.is_self_signed => Err(TlsError::SelfSigned),
+            other => other,
+        }
+    }
+}
+
+/// Mozilla's, as static data: they are not copied.
+#[cfg(feature = "roots")]
+const BUILT_IN: &[TrustAnchor<'static>] = webpki_roots::TLS_SERVER_ROOTS;
+#[cfg(not(feature = "roots"))]
+const BUILT_IN: &[TrustAnchor<'static>] = &[];
+
+/// The check of one connection's certificate; afterwards, what was seen.
+pub(super) struct Verifier {
+    policy: Arc<Policy>,
+    seen: OnceBox<Seen>,
+}
+
+/// What a certificate said of itself, and why it was refused, if it was.
+pub(super) struct Seen {
+    pub(super) facts: CertFacts,
+    pub(super) refusal: Option<TlsError>,
+}
+
+impl Verifier {
+    /// What was seen of the end entity's certificate, once it came.
+    pub(super) fn seen(&self) -> Option<&Seen> {
+        self.seen.get()
+    }
+}
+
+impl fmt::Debug for Verifier {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+}
+
+impl TimeProvider for Verifier {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(now_s())))
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let mut facts = CertFacts::read(end_entity);
+        let refusal = self.policy.check(end_entity, intermediates, server_name, &mut facts).err();
+        let _ = self.seen.set(Box::new(Seen { facts, refusal }));
+        match refusal {
+            None => Ok(ServerCertVerified::assertion()),
+            Some(error) => Err(Error::InvalidCertificate(told_to_peer(error))),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, dss, &ALGORITHMS)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &ALGORITHMS)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        ALGORITHMS.supported_schemes()
+    }
+}
+
+/// The reason of rustls' that makes it send the alert which fits (RFC 8446 section 6.2).
+fn told_to_peer(error: TlsError) -> CertificateError {
+    match error {
+        TlsError::Expired | TlsError::NotYetValid => CertificateError::Expired,
+        TlsError::WrongName => CertificateError::NotValidForName,
+        TlsError::UnknownIssuer | TlsError::SelfSigned => CertificateError::UnknownIssuer,
+        TlsError::BadSignature => CertificateError::BadSignature,
+        TlsError::UnsupportedCertificate => CertificateError::InvalidPurpose,
+        TlsError::WrongPin => CertificateError::ApplicationVerificationFailure,
+        _ => CertificateError::BadEncoding,
+    }
+}
+
+/// Our word for webpki's; where a time is the reason, and it is not the end entity's, that time goes into `facts`.
+fn refusal(error: webpki::Error, facts: &mut CertFacts) -> TlsError {
+    use webpki::Error::*;
+    match error {
+        CertExpired { not_after, .. } => {
+            facts.is_issuers_time |= not_after.as_secs() != facts.not_after_s;
+            facts.not_after_s = not_after.as_secs();
+            TlsError::Expired
+        }
+        CertNotValidYet { not_before, .. } => {
+            facts.is_issuers_time |= not_before.as_secs() != facts.not_before_s;
+            facts.not_before_s = not_before.as_secs();
+            TlsError::NotYetValid
+        }
+        CertNotValidForName(_) => TlsError::WrongName,
+        UnknownIssuer => TlsError::UnknownIssuer,
+        CaUsedAsEndEntity if facts.is_self_signed => TlsError::SelfSigned,
+        InvalidSignatureForPublicKey => TlsError::BadSignature,
+        UnsupportedCertVersion
+        | UnsupportedCriticalExtension
+        | UnsupportedSignatureAlgorithmContext(_)
+        | UnsupportedSignatureAlgorithmForPublicKeyContext(_) => TlsError::UnsupportedCertificate,
+        _ => TlsError::BadCertificate,
+    }
+}
+
+fn now_s() -> u64 {
+    realtime_s().max(BUILD_DATE_S)
+}
+
+/// `[0]` version, `[1]` issuerUniqueID, `[2]` subjectUniqueID, `[3]` extensions of `TBSCertificate`.
+const VERSION: u8 = 0xa0;
+const ISSUER_ID: u8 = 0x81;
+const SUBJECT_ID: u8 = 0x82;
+const EXTENSIONS: u8 = 0xa3;
+/// `[2]` dNSName of `GeneralName`.
+const DNS_NAME: u8 = 0x82;
+const BOOLEAN: u8 = 0x01;
+/// 2.5.29.17
+const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
+/// 2.5.4.3
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+
+/// Bounded, printable ASCII.
+#[derive(Clone, Copy)]
+struct Name {
+    bytes: [u8; NAME_MAX],
+    len: usize,
+}
+
+impl Default for Name {
+    fn default() -> Self {
+        Self { bytes: [0; NAME_MAX], len: 0 }
+    }
+}
+
+impl Name {
+    fn new(from: &[u8]) -> Self {
+        let mut name = Self::default();
+        for (to, from) in name.bytes.iter_mut().zip(from) {
+            *to = if (b' '..=b'~').contains(from) { *from } else { b'?' };
+            name.len = name.len.saturating_add(1);
+        }
+        name
+    }
+
+    fn as_str(&self) -> &str {
+        self.bytes.get(..self.len).and_then(|name| core::str::from_utf8(name).ok()).unwrap_or_default()
+    }
+}
+
+/// The first common name of a `Name` (RFC 5280 section 4.1.2.4), of whatever string type.
+fn common_name(mut name: Der<'_>) -> Option<&[u8]> {
+    while let Some(mut set) = name.enter(SET) {
+        while let Some(mut attribute) = set.enter(SEQUENCE) {
+            if attribute.take(OID) == Some(COMMON_NAME) {
+                return attribute.any().map(|(_, value)| value);
+            }
+        }
+    }
+    None
+}
+
+/// `Time` of RFC 5280 section 4.1.2.5, in seconds since 1970; what is before is 0.
+fn time(der: &mut Der<'_>) -> Option<u64> {
+    let (tag, text) = der.any()?;
+    let mut text = text.strip_suffix(b"Z")?;
+    let mut number = |digits: usize| {
+        let (head, rest) = text.split_at_checked(digits)?;
+        text = rest;
+        head.iter().try_fold(0u64, |n, digit| {
+            digit.is_ascii_digit().then(|| n.saturating_mul(10).saturating_add(u64::from(digit & 0xf)))
+        })
+    };
+    let year = match tag {
+        GENERALIZED_TIME => number(4)?,
+        UTC_TIME => match number(2)? {
+            year @ 50.. => year.saturating_add(1900),
+            year => year.saturating_add(2000),
+        },
+        _ => return None,
+    };
+    let (month, day) = (number(2)?, number(2)?);
+    let (hour, minute, second) = (number(2)?, number(2)?, number(2)?);
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    // Days from 0000-03-01 on, so that the leap day is the last of its year; 719468 of them are before 1970.
+    let (year, month) =
+        if month > 2 { (year, month.saturating_sub(3)) } else { (year.checked_sub(1)?, month.saturating_add(9)) };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day.saturating_sub(1);
+    let days = days.saturating_sub(719_468);
+    Some(days * 86_400 + hour * 3600 + minute * 60 + second)
+}
+
+/// A number in decimal, at compile time.
+const fn seconds(text: &str) -> u64 {
+    let (bytes, mut at, mut number) = (text.as_bytes(), 0, 0);
+    while at < bytes.len() {
+        number = number * 10 + (bytes[at] - b'0') as u64;
+        at += 1;
+    }
+    number
+}

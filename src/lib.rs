@@ -27,3 +27,4 @@ pub mod sink;
 pub mod sys;
 pub mod target;
 pub mod text;
+pub mod words;

@@ -1,5 +1,669 @@
-//! todo
-/// todo
-pub fn main(_: crate::sys::process::Args) -> u8 {
-    0
+//! The order of things: arguments, settings, facts, then each sink in a process of its own. The only file that prints, and that picks the
+//! exit status.
+
+use crate::args::{Arguments, Usage, Verb};
+use crate::encode::{self, Format};
+use crate::error::{Error, JournalError};
+use crate::gzip::Gzip;
+use crate::http::client::{Body, Client, Outcome};
+use crate::http::head::Fields;
+use crate::http::url::Url;
+use crate::journal::source::Source;
+use crate::net::Dial;
+use crate::net::trust::{CertFacts, PEM_MAX, Trust};
+use crate::report::{Facts, Report, new_id};
+use crate::settings::cmdline::Words;
+use crate::settings::{CMDLINE_MAX, KEYS, PREFIX, Settings, State, Warnings, redact};
+use crate::sink::Sink;
+use crate::sys::Errno;
+use crate::sys::file::Root;
+use crate::sys::process::{self, Args, Child, Ended, Output, WORDS_MAX};
+use crate::sys::time::Deadline;
+use crate::target::{self, Kind, Target, Variables};
+use crate::text::{DECIMAL_MAX, Text, decimal};
+use crate::{gzip, words};
+use alloc::vec;
+use alloc::vec::Vec;
+use heapless::Vec as Bounded;
+
+/// All that was asked for was delivered, or nothing was asked for.
+const DONE: u8 = 0;
+/// Something was not delivered.
+const UNDELIVERED: u8 = 1;
+/// Wrong usage.
+const USAGE: u8 = 2;
+
+/// Milliseconds by which a status goes ahead of the journal, unless it is through sooner: it is small and matters most.
+const HEAD_START_MS: u64 = 5_000;
+/// Milliseconds that a sink's process has beyond its own deadline, to say why it failed.
+const GRACE_MS: u64 = 500;
+/// Seconds for a report without `rd.report.timeout`.
+const TIMEOUT_FAILED_S: u64 = 60;
+/// The same on the way of a boot that goes on.
+const TIMEOUT_RUNNING_S: u64 = 10;
+/// Bytes of the owner's header fields, and of one that is read from a file.
+const OWN_FIELDS_MAX: usize = 8192;
+/// Sinks of all kinds together.
+const SINKS_MAX: usize = 2 * crate::settings::SINKS_MAX;
+/// Longest line that is printed.
+const LINE_MAX: usize = 2048;
+
+const ABOUT: &str = "\
+rdreport: tells the outside world, from inside an initramfs, how provisioning ended
+
+usage: rdreport [--root DIR] VERB [options]
+
+  failed, succeeded    report that provisioning ended so
+  running, stuck       report that a stage goes on, or does not end
+      --stage NAME     the stage it happened in
+      --message TEXT   what happened, in words
+      --code N         what happened, as a number
+      --dry-run        say what would be sent where, and send nothing
+  journal              write the journal to standard output, in export format
+      --gzip           compressed
+  check [-]            say what the kernel command line means; '-' reads one from standard input
+  --version, --help
+
+  --root DIR           read every file below DIR
+
+exit status: 0 delivered or nothing to deliver, 1 not all delivered, 2 wrong usage
+
+settings, on the kernel command line (the default in brackets):
+";
+
+/// Runs the program; gives its exit status.
+pub fn main(args: Args) -> u8 {
+    process::claim_stdio();
+    process::ignore_sigpipe();
+    let arguments = match Arguments::parse(args) {
+        Ok(arguments) => arguments,
+        Err(why) => return usage(why),
+    };
+    match arguments.verb {
+        Verb::Help => return print(&mut help),
+        Verb::Version => {
+            return print(&mut |out| out.put(concat!("rdreport ", env!("CARGO_PKG_VERSION"), "\n").as_bytes()));
+        }
+        _ => {}
+    }
+    let root = match Root::new(arguments.root) {
+        Ok(root) => root,
+        Err(e) => {
+            say(&mut |line| {
+                line.str("--root: ");
+                words::errno(e, line);
+            });
+            return USAGE;
+        }
+    };
+    match arguments.verb {
+        Verb::Report(state) => report(&root, &arguments, state),
+        Verb::Journal => journal(&root, arguments.gzip),
+        Verb::Check { stdin } => check(&root, stdin),
+        Verb::Help | Verb::Version => DONE,
+    }
+}
+
+/// One run's facts and settings: what every sink needs.
+struct Run<'a> {
+    root: &'a Root,
+    settings: &'a Settings<'a>,
+    cmdline: &'a [u8],
+    facts: Facts,
+    trust: Trust,
+    /// Certificates in `trust` beside the built-in ones.
+    extra_roots: usize,
+    /// Lines of the owner's header fields.
+    own: Vec<u8>,
+    state: State,
+    stage: Option<&'a str>,
+}
+
+impl<'a> Run<'a> {
+    fn prepare(
+        root: &'a Root,
+        settings: &'a Settings<'a>,
+        cmdline: &'a [u8],
+        state: State,
+        stage: Option<&'a str>,
+        warnings: &mut Warnings,
+    ) -> Self {
+        let facts = Facts::gather(root);
+        let variables = Variables { facts: &facts, state, stage };
+        let own = own_fields(root, settings, &variables, warnings);
+        let (trust, extra_roots) = trust(root, settings, warnings);
+        Self { root, settings, cmdline, facts, trust, extra_roots, own, state, stage }
+    }
+
+    fn variables(&self) -> Variables<'_> {
+        Variables { facts: &self.facts, state: self.state, stage: self.stage }
+    }
+
+    /// The sinks that the settings name for this state. Those that cannot be used become warnings, and are counted.
+    fn sinks(&self, warnings: &mut Warnings) -> (Bounded<SinkOf<'a>, SINKS_MAX>, usize) {
+        let (mut sinks, mut bad) = (Bounded::new(), 0usize);
+        let variables = self.variables();
+        let settings = self.settings;
+        let status = settings.url.iter().filter(|_| settings.on.contains(self.state)).map(|url| ("url", *url));
+        let journal = settings.journal.iter().filter(|_| settings.journal_on.contains(self.state));
+        for (key, value) in status.chain(journal.map(|url| ("journal", *url))) {
+            let is_journal = key == "journal";
+            let target = match is_journal {
+                true => target::journal(value, &variables, gzip::LEVEL),
+                false => target::status(value, &variables).map(|url| Target { kind: Kind::Post, url, gzip: None }),
+            };
+            match target {
+                Ok(target) => {
+                    let _ = sinks.push(SinkOf { key, value, target, is_journal });
+                }
+                Err(why) => {
+                    bad = bad.saturating_add(1);
+                    let mut buf = [0; LINE_MAX];
+                    let shown = shown(value, &mut buf);
+                    warnings.add(&[PREFIX, key, "=", shown, " ", words::no_target(why)]);
+                }
+            }
+        }
+        (sinks, bad)
+    }
+
+    /// Sends to one sink. Runs in the sink's own process.
+    fn deliver(
+        &self,
+        sink: &SinkOf<'_>,
+        report: &mut Report<'_>,
+        source: Option<&mut Source>,
+        deadline: Deadline,
+        cert: &mut CertFacts,
+    ) -> Result<Outcome, Error> {
+        let dial = Dial { root: self.root, dns: &self.settings.dns, cmdline: self.cmdline };
+        let client = Client { dial: &dial, trust: &self.trust };
+        let mut fields = Fields {
+            content_type: Some("application/json"),
+            gzip: false,
+            length: None,
+            report_id: report.id,
+            own: &self.own,
+        };
+        if !sink.is_journal {
+            fields.length = report.length();
+            return client.send("POST", &sink.target.url, &fields, report, &mut [], deadline, cert);
+        }
+        let mut body = JournalBody { source: source.ok_or(JournalError::None)?, gzip: sink.target.gzip, length: None };
+        let method = match sink.target.kind {
+            Kind::Put => {
+                body.count()?;
+                "PUT"
+            }
+            Kind::Post | Kind::JournalRemote => "POST",
+        };
+        fields.length = body.length;
+        // A presigned URL is signed for a request without these.
+        fields.content_type = Some("application/vnd.fdo.journal").filter(|_| sink.target.kind != Kind::Put);
+        fields.gzip = sink.target.gzip.is_some() && sink.target.kind != Kind::Put;
+        client.send(method, &sink.target.url, &fields, &mut body, &mut [], deadline, cert)
+    }
+}
+
+/// A sink, and the setting that it comes from.
+struct SinkOf<'a> {
+    key: &'static str,
+    value: &'a str,
+    target: Target,
+    is_journal: bool,
+}
+
+/// The journal as a request's body.
+struct JournalBody<'a> {
+    source: &'a mut Source,
+    gzip: Option<u8>,
+    length: Option<u64>,
+}
+
+impl JournalBody<'_> {
+    /// Learns the length by making the body once for nothing.
+    fn count(&mut self) -> Result<(), Error> {
+        let mut count = Count(0);
+        self.write(&mut count)?;
+        self.length = Some(count.0);
+        Ok(())
+    }
+}
+
+impl Body for JournalBody<'_> {
+    fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    fn write(&mut self, out: &mut dyn Sink) -> Result<(), Error> {
+        self.source.rewind();
+        write_journal(self.source, self.gzip, out)
+    }
+}
+
+fn write_journal(source: &mut Source, level: Option<u8>, out: &mut dyn Sink) -> Result<(), Error> {
+    match level {
+        None => encode::stream(source, Format::Export, out).map(drop),
+        Some(level) => {
+            let mut gzip = Gzip::new(out, level)?;
+            encode::stream(source, Format::Export, &mut gzip)?;
+            gzip.finish()
+        }
+    }
+}
+
+/// The verbs `failed`, `succeeded`, `running` and `stuck`.
+fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
+    let mut buf = vec![0; CMDLINE_MAX];
+    let mut warnings = Warnings::default();
+    let cmdline = match root.read("proc/cmdline", &mut buf) {
+        Ok(line) => line,
+        Err(e) => {
+            say(&mut |line| {
+                line.str("/proc/cmdline: ");
+                words::errno(e, line);
+                line.str("; nothing is known of where to report to");
+            });
+            return DONE;
+        }
+    };
+    let settings = Settings::parse(cmdline, &mut warnings);
+    if settings.is_idle() {
+        print_warnings(&warnings);
+        say(&mut |line| {
+            line.str(
+                "nothing to report to: neither rd.report.url= nor rd.report.journal= is on the kernel command line",
+            );
+        });
+        return DONE;
+    }
+    if !settings.on.contains(state) && !settings.journal_on.contains(state) {
+        say(&mut |line| {
+            line.str("'").str(state.as_str()).str("' is not reported; set rd.report.on= to change that");
+        });
+        return DONE;
+    }
+    let default_s = match state {
+        State::Failed | State::Stuck => TIMEOUT_FAILED_S,
+        State::Running | State::Succeeded => TIMEOUT_RUNNING_S,
+    };
+    let timeout_s = settings.timeout_s.map_or(default_s, u64::from);
+    let deadline = Deadline::after_ms(timeout_s.saturating_mul(1000));
+    let run = Run::prepare(root, &settings, cmdline, state, arguments.stage, &mut warnings);
+    let (sinks, bad) = run.sinks(&mut warnings);
+    let mut source = open_journal(root, &sinks, &mut warnings);
+    print_warnings(&warnings);
+    if arguments.dry_run {
+        return print(&mut |out| sinks.iter().try_for_each(|sink| describe(&run, sink, out)));
+    }
+    let Ok(id) = new_id() else {
+        say(&mut |line| {
+            line.str("the kernel gives no random numbers; nothing was sent");
+        });
+        return UNDELIVERED;
+    };
+    let mut report = Report {
+        id: &id,
+        state,
+        stage: arguments.stage,
+        message: arguments.message,
+        code: arguments.code,
+        platform: None,
+        facts: &run.facts,
+        cmdline,
+        warnings: &warnings,
+    };
+    let mut undelivered = bad;
+    let mut children: Bounded<Option<Child>, SINKS_MAX> = Bounded::new();
+    let mut statuses_due = Some(deadline.step_ms(HEAD_START_MS));
+    for sink in &sinks {
+        if sink.is_journal
+            && let Some(due) = statuses_due.take()
+        {
+            for child in children.iter().flatten() {
+                let _ = child.has_spoken(due);
+            }
+        }
+        let child = Child::spawn(&mut |said| {
+            let mut cert = CertFacts::default();
+            let result = run.deliver(sink, &mut report, source.as_mut(), deadline, &mut cert);
+            put_into_words(&result, &cert, said)
+        });
+        let _ = children.push(child.ok());
+    }
+    for (sink, child) in sinks.iter().zip(&mut children) {
+        undelivered = undelivered.saturating_add(usize::from(!finish(sink, child.take(), deadline)));
+    }
+    if undelivered == 0 { DONE } else { UNDELIVERED }
+}
+
+/// What a sink's process says of its end, and its exit status.
+fn put_into_words(result: &Result<Outcome, Error>, cert: &CertFacts, said: &mut [u8; WORDS_MAX]) -> (u8, usize) {
+    let mut line = Text::new(said);
+    let status = match result {
+        Ok(outcome) => {
+            line.str("delivered (").dec(outcome.status.into()).str(", ").dec(outcome.sent).str(" bytes)");
+            DONE
+        }
+        Err(e) => {
+            line.str("not delivered: ");
+            words::error(*e, cert, &mut line);
+            UNDELIVERED
+        }
+    };
+    (status, line.as_bytes().len())
+}
+
+/// Waits for a sink's process and prints its line; gives whether the sink got what it was to get.
+fn finish(sink: &SinkOf<'_>, child: Option<Child>, deadline: Deadline) -> bool {
+    let mut words = [0; WORDS_MAX];
+    let grace = deadline.left_ms().saturating_add(GRACE_MS);
+    let (ended, len) = match child {
+        Some(child) => child.wait(Deadline::after_ms(grace), &mut words),
+        None => (Ended::Late, 0),
+    };
+    let said = words.get(..len).and_then(|said| core::str::from_utf8(said).ok()).unwrap_or_default();
+    say(&mut |line| {
+        put_name(sink, line);
+        line.str(": ");
+        match ended {
+            Ended::Exit(_) if !said.is_empty() => line.str(said),
+            Ended::Exit(code) => line.str("not delivered: its process ended with status ").dec(code.into()),
+            Ended::Signal(signal) => {
+                line.str("not delivered: its process died of signal ").dec(signal.unsigned_abs().into())
+            }
+            Ended::Late => line.str("not delivered in time; raise rd.report.timeout="),
+        };
+    });
+    ended == Ended::Exit(DONE)
+}
+
+/// The journal as it is now, if a sink wants it.
+fn open_journal(root: &Root, sinks: &[SinkOf<'_>], warnings: &mut Warnings) -> Option<Source> {
+    if !sinks.iter().any(|sink| sink.is_journal) {
+        return None;
+    }
+    match Source::open(root) {
+        Ok(source) => Some(source),
+        Err(e) => {
+            let mut buf = [0; 256];
+            let mut text = Text::new(&mut buf);
+            words::error(Error::Journal(e), &CertFacts::default(), &mut text);
+            warnings.add(&["journal: ", text.as_str()]);
+            None
+        }
+    }
+}
+
+/// The verb `journal`.
+fn journal(root: &Root, gzip: bool) -> u8 {
+    let result = Source::open(root)
+        .map_err(Error::Journal)
+        .and_then(|mut source| write_journal(&mut source, gzip.then_some(gzip::LEVEL), &mut Output::stdout()));
+    match result {
+        // Whoever reads has read enough.
+        Ok(()) | Err(Error::Output(Errno::PIPE)) => DONE,
+        Err(e) => {
+            say(&mut |line| {
+                line.str("journal: ");
+                words::error(e, &CertFacts::default(), line);
+            });
+            UNDELIVERED
+        }
+    }
+}
+
+/// The verb `check`.
+fn check(root: &Root, stdin: bool) -> u8 {
+    let mut buf = vec![0; CMDLINE_MAX];
+    let read = match stdin {
+        true => process::read_stdin(&mut buf).map(|len| buf.get(..len).unwrap_or_default()),
+        false => root.read("proc/cmdline", &mut buf),
+    };
+    let cmdline = match read {
+        Ok(line) => line,
+        Err(e) => {
+            say(&mut |line| {
+                line.str(if stdin { "standard input: " } else { "/proc/cmdline: " });
+                words::errno(e, line);
+            });
+            return UNDELIVERED;
+        }
+    };
+    let mut warnings = Warnings::default();
+    let settings = Settings::parse(cmdline, &mut warnings);
+    let mut run = Run::prepare(root, &settings, cmdline, State::Failed, None, &mut warnings);
+    let status = print(&mut |out| {
+        put(out, &["settings:\n"])?;
+        for key in KEYS {
+            put(out, &["  ", PREFIX, key.name])?;
+            let mut values = 0;
+            for word in Words::new(cmdline).filter(|word| Settings::is_word_of(word, key)) {
+                put(out, &[if values == 0 { " = " } else { ", " }])?;
+                match key.name {
+                    "header" => put(out, &[redact::MASK])?,
+                    _ => redact::url(word.value.unwrap_or(b"on"), &mut |part| out.put(part))?,
+                }
+                values += 1;
+            }
+            match values {
+                0 => put(out, &[" is not set: ", key.default, "\n"])?,
+                _ => put(out, &["\n"])?,
+            }
+        }
+        put(out, &["what is sent:\n"])?;
+        for state in State::ALL {
+            run.state = state;
+            let (sinks, _) = run.sinks(&mut warnings);
+            put(out, &["  ", state.as_str(), if sinks.is_empty() { ": nothing\n" } else { ":\n" }])?;
+            sinks.iter().try_for_each(|sink| describe(&run, sink, out))?;
+        }
+        Ok(())
+    });
+    print_warnings(&warnings);
+    if warnings.lines().next().is_some() { UNDELIVERED } else { status }
+}
+
+/// Says what would be sent to a sink, and how.
+fn describe(run: &Run<'_>, sink: &SinkOf<'_>, out: &mut dyn Sink) -> Result<(), Error> {
+    let put_method = sink.target.kind == Kind::Put;
+    put(
+        out,
+        &[
+            "    ",
+            if put_method { "PUT " } else { "POST " },
+            if sink.is_journal { "the journal" } else { "the status" },
+        ],
+    )?;
+    put(out, &[" to "])?;
+    redact::url(sink.target.url.as_bytes(), &mut |part| out.put(part))?;
+    put(out, &[if sink.is_journal { ": export format" } else { ": JSON" }])?;
+    match sink.target.gzip {
+        Some(level) => put(out, &[", gzip level ", decimal(level.into(), &mut [0; DECIMAL_MAX])])?,
+        None if sink.is_journal => put(out, &[", not compressed"])?,
+        None => {}
+    }
+    if sink.is_journal {
+        put(out, &[if put_method { ", with its length" } else { ", chunked" }])?;
+    }
+    match Url::parse(&sink.target.url) {
+        Ok(url) if url.tls => {
+            put(out, &[", TLS", if cfg!(feature = "roots") { ", trusting the built-in roots" } else { ", trusting" }])?;
+            put(out, &[" and ", decimal(run.extra_roots as u64, &mut [0; DECIMAL_MAX]), " of rd.report.ca="])?;
+        }
+        _ => put(out, &[", without TLS: anybody on the way can read it"])?,
+    }
+    put(out, &["\n"])
+}
+
+/// The roots that the settings add to the built-in ones.
+fn trust(root: &Root, settings: &Settings<'_>, warnings: &mut Warnings) -> (Trust, usize) {
+    let (mut trust, mut added) = (Trust::new(), 0usize);
+    for path in &settings.ca {
+        // One byte more than is taken, to know a larger file.
+        let mut pem = vec![0; PEM_MAX + 1];
+        let mut buf = [0; 128];
+        let mut why = Text::new(&mut buf);
+        match root.read(*path, &mut pem).map(|pem| trust.add_pem(pem)) {
+            Ok(Ok(0)) => {
+                why.str("holds no certificate");
+            }
+            Ok(Ok(n)) => {
+                added = added.saturating_add(n);
+                continue;
+            }
+            Ok(Err(e)) => words::error(Error::Tls(e), &CertFacts::default(), &mut why),
+            Err(e) => words::errno(e, &mut why),
+        }
+        warnings.add(&["rd.report.ca=", path, ": ", why.as_str(), "; it is not trusted"]);
+    }
+    (trust, added)
+}
+
+/// The owner's header fields as lines, those of `@/path` read from there.
+fn own_fields(root: &Root, settings: &Settings<'_>, variables: &Variables<'_>, warnings: &mut Warnings) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for field in &settings.header {
+        let Some((name, value)) = field.split_once(':') else { continue };
+        let start = lines.len();
+        match own_field(root, name, value.trim_ascii(), variables, &mut lines) {
+            Ok(()) => {}
+            Err(why) => {
+                lines.truncate(start);
+                warnings.add(&["rd.report.header=", name, ": ", why, "; it is not sent"]);
+            }
+        }
+    }
+    lines
+}
+
+fn own_field(
+    root: &Root,
+    name: &str,
+    value: &str,
+    variables: &Variables<'_>,
+    lines: &mut Vec<u8>,
+) -> Result<(), &'static str> {
+    // They would contradict how the body is really framed.
+    const OURS: [&str; 4] = ["Content-Length", "Transfer-Encoding", "Connection", "Trailer"];
+    if OURS.iter().any(|ours| ours.eq_ignore_ascii_case(name)) {
+        return Err("this field is set by rdreport");
+    }
+    lines.extend_from_slice(name.as_bytes());
+    lines.extend_from_slice(b": ");
+    let mut file = vec![0; OWN_FIELDS_MAX];
+    let start = lines.len();
+    match value.strip_prefix('@') {
+        Some(path) if path.starts_with('/') => {
+            let text = root.read(path, &mut file).map_err(|_| "its file cannot be read")?;
+            lines.extend_from_slice(text.trim_ascii());
+        }
+        _ => {
+            let mut take = |c: char| {
+                lines.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+                true
+            };
+            variables.expand(value, false, &mut take).map_err(words::no_target)?;
+        }
+    }
+    let text = lines.get(start..).unwrap_or_default();
+    if text.is_empty() {
+        return Err("it has no value (one with spaces needs quotes around the whole)");
+    }
+    // A line feed would begin another field.
+    if text.iter().any(|b| *b < b' ' && *b != b'\t' || *b == 0x7f) {
+        return Err("its value holds a control character");
+    }
+    lines.extend_from_slice(b"\r\n");
+    if lines.len() > OWN_FIELDS_MAX { Err("the header fields are too large") } else { Ok(()) }
+}
+
+fn help(out: &mut dyn Sink) -> Result<(), Error> {
+    put(out, &[ABOUT])?;
+    for key in KEYS {
+        put(out, &["  ", PREFIX, key.name, if key.value.is_empty() { "" } else { "=" }, key.value, "\n"])?;
+        put(out, &["      ", key.help, " [", key.default, "]"])?;
+        put(out, &[if key.works { "\n" } else { " (not in this version yet)\n" }])?;
+    }
+    Ok(())
+}
+
+fn usage(why: Usage) -> u8 {
+    say(&mut |line| {
+        match why {
+            Usage::NoVerb => line.str("no verb given"),
+            Usage::Unknown(word) => line.str("'").str(word).str("' is not known here"),
+            Usage::NoValue(word) => line.str(word).str(" needs a value"),
+            Usage::BadValue(word) => line.str(word).str(": this value is not known"),
+        };
+        line.str("; see rdreport --help");
+    });
+    USAGE
+}
+
+/// `rd.report.KEY=URL` with its secrets masked.
+fn put_name(sink: &SinkOf<'_>, line: &mut Text<'_>) {
+    let mut buf = [0; LINE_MAX];
+    line.str(PREFIX).str(sink.key).str("=").str(shown(sink.value, &mut buf));
+}
+
+/// A URL with its secrets masked.
+fn shown<'b>(url: &str, buf: &'b mut [u8; LINE_MAX]) -> &'b str {
+    let mut text = Text::new(buf);
+    let _ = redact::url(url.as_bytes(), &mut |part| {
+        text.str(core::str::from_utf8(part).unwrap_or_default());
+        Ok(())
+    });
+    let len = text.as_bytes().len();
+    buf.get(..len).and_then(|text| core::str::from_utf8(text).ok()).unwrap_or_default()
+}
+
+fn print_warnings(warnings: &Warnings) {
+    for warning in warnings.lines() {
+        say(&mut |line| {
+            line.str(warning);
+        });
+    }
+    if warnings.dropped() > 0 {
+        say(&mut |line| {
+            line.str("and ").dec(warnings.dropped().into()).str(" more warnings");
+        });
+    }
+}
+
+/// Prints a line to standard error, in one piece so that lines of several processes do not mix.
+fn say(words: &mut dyn FnMut(&mut Text<'_>)) {
+    let mut buf = [0; LINE_MAX];
+    let mut line = Text::new(&mut buf);
+    line.str("rdreport: ");
+    words(&mut line);
+    let len = line.as_bytes().len();
+    // The line end takes the place of what would not have fitted.
+    let len = len.min(LINE_MAX - 1);
+    if let Some(end) = buf.get_mut(len) {
+        *end = b'\n';
+    }
+    let _ = Output::stderr().put(buf.get(..=len).unwrap_or_default());
+}
+
+/// Runs what prints to standard output; gives the exit status.
+fn print(what: &mut dyn FnMut(&mut dyn Sink) -> Result<(), Error>) -> u8 {
+    match what(&mut Output::stdout()) {
+        Ok(()) => DONE,
+        Err(_) => UNDELIVERED,
+    }
+}
+
+fn put(out: &mut dyn Sink, parts: &[&str]) -> Result<(), Error> {
+    parts.iter().try_for_each(|part| out.put(part.as_bytes()))
+}
+
+/// Counts what is written.
+struct Count(u64);
+
+impl Sink for Count {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.0 = self.0.saturating_add(bytes.len() as u64);
+        Ok(())
+    }
 }

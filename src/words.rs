@@ -118,9 +118,13 @@ fn http(error: HttpError, out: &mut Text<'_>) {
         }
         HttpError::BadUrl => out.str("the URL cannot be used"),
         HttpError::HeadTooLarge => out.str("the head of the server's answer is too large"),
-        HttpError::NotHttp => out.str("the server does not speak HTTP/1.1; check port and https:// or http:// of the URL"),
+        HttpError::NotHttp => {
+            out.str("the server does not speak HTTP/1.1; check port and https:// or http:// of the URL")
+        }
         HttpError::TooManyInterim => out.str("the server sends interim answers without end"),
-        HttpError::Cut | HttpError::Answered => out.str("the server closed the connection before it had answered in full"),
+        HttpError::Cut | HttpError::Answered => {
+            out.str("the server closed the connection before it had answered in full")
+        }
     };
 }
 
@@ -186,14 +190,20 @@ fn tls(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
         }
         TlsError::UnsupportedCertificate => {
             subject(out);
-            out.str(" uses what is not supported (RSA, P-256 and P-384 with SHA-2 are); change it, or set rd.report.pin=")
+            out.str(
+                " uses what is not supported (RSA, P-256 and P-384 with SHA-2 are); change it, or set rd.report.pin=",
+            )
         }
         TlsError::BadCertificate => {
             subject(out);
             out.str(" is broken, or not for a server; change it, or set rd.report.pin=")
         }
-        TlsError::OldVersion => out.str("the server speaks no TLS 1.2 or 1.3; change the server, or use http:// in the URL"),
-        TlsError::NothingInCommon => out.str("no cipher suite, group or signature in common with the server; change the server"),
+        TlsError::OldVersion => {
+            out.str("the server speaks no TLS 1.2 or 1.3; change the server, or use http:// in the URL")
+        }
+        TlsError::NothingInCommon => {
+            out.str("no cipher suite, group or signature in common with the server; change the server")
+        }
         TlsError::Alert(code) => {
             out.str("the server refused TLS with alert ").dec(code.into());
             out.str(match code {

@@ -7,6 +7,8 @@ use crate::error::{Error, HttpError, NetError};
 use crate::http::body::{CHUNK_END, CHUNK_HEAD, Decoder, LAST_CHUNK, chunk_head};
 use crate::http::head::{self, Answer, Fields};
 use crate::http::url::Url;
+use crate::net::tls::Tls;
+use crate::net::trust::{CertFacts, Trust};
 use crate::net::{Dial, Transport};
 use crate::sink::Sink;
 use crate::sys::time::Deadline;
@@ -63,10 +65,14 @@ pub struct Outcome {
 pub struct Client<'a> {
     /// How names are looked up.
     pub dial: &'a Dial<'a>,
+    /// Which servers are trusted.
+    pub trust: &'a Trust,
 }
 
 impl Client<'_> {
-    /// Sends `body` to `url` by `method`, following redirects. As much of the answer's body as fits goes into `keep`.
+    /// Sends `body` to `url` by `method`, following redirects. As much of the answer's body as fits goes into `keep`, and what the server's
+    /// certificate says of itself into `cert`.
+    #[allow(clippy::too_many_arguments)] // as for `exchange`
     pub fn send(
         &self,
         method: &str,
@@ -75,6 +81,7 @@ impl Client<'_> {
         body: &mut dyn Body,
         keep: &mut [u8],
         deadline: Deadline,
+        cert: &mut CertFacts,
     ) -> Result<Outcome, Error> {
         let mut target: String<URL_MAX> = String::new();
         target.push_str(url).map_err(|_| HttpError::BadUrl)?;
@@ -83,7 +90,13 @@ impl Client<'_> {
             let url = Url::parse(&target).map_err(|_| HttpError::BadUrl)?;
             let mut location = String::new();
             let mut tcp = crate::net::connect(self.dial, url.host, url.port, deadline)?;
-            let outcome = exchange(&mut tcp, method, &url, &fields, body, keep, deadline, &mut location)?;
+            let outcome = match url.tls {
+                true => {
+                    let mut tls = Tls::connect(&mut tcp, url.host, self.trust, cert, deadline)?;
+                    exchange(&mut tls, method, &url, &fields, body, keep, deadline, &mut location)?
+                }
+                false => exchange(&mut tcp, method, &url, &fields, body, keep, deadline, &mut location)?,
+            };
             if !matches!(outcome.status, 307 | 308) {
                 return Ok(outcome);
             }

@@ -283,7 +283,10 @@ pub static KEYS: &[Key] = &[
         help: "time in all for a report",
         works: true,
         secret: false,
-        set: |s, v| seconds(v).and_then(|v| if v == 0 { Err(Refused::Number) } else { Ok(s.timeout_s = Some(v)) }),
+        set: |s, v| {
+            s.timeout_s = Some(seconds(v).and_then(|v| if v == 0 { Err(Refused::Number) } else { Ok(v) })?);
+            Ok(())
+        },
     },
     Key {
         name: "stuck",
@@ -488,13 +491,13 @@ impl<'a> Settings<'a> {
         self.url.is_empty() && self.journal.is_empty()
     }
 
+    /// Whether `word` sets `key`.
+    pub fn is_word_of(word: &Word<'_>, key: &Key) -> bool {
+        our_name(word).is_some_and(|name| same_key(name, key.name.as_bytes()))
+    }
+
     fn take(&mut self, word: Word<'a>, warnings: &mut Warnings) {
-        let ours = word.key.get(..PREFIX.len()).is_some_and(|start| same_key(start, PREFIX.as_bytes()));
-        let name = match ours {
-            true => word.key.get(PREFIX.len()..).unwrap_or_default(),
-            false if same_key(word.key, URL_ALIAS) => b"url",
-            false => return,
-        };
+        let Some(name) = our_name(&word) else { return };
         let Some(key) = KEYS.iter().find(|key| same_key(name, key.name.as_bytes())) else {
             return warn_unknown(name, warnings);
         };
@@ -510,6 +513,15 @@ impl<'a> Settings<'a> {
             Ok(()) => {}
             Err(why) => warn_refused(key, value, why, warnings),
         }
+    }
+}
+
+/// The name of the setting that a word is for, known or not, if it is for one of ours.
+fn our_name<'a>(word: &Word<'a>) -> Option<&'a [u8]> {
+    match word.key.split_at_checked(PREFIX.len()) {
+        Some((prefix, name)) if same_key(prefix, PREFIX.as_bytes()) => Some(name),
+        _ if same_key(word.key, URL_ALIAS) => Some(b"url"),
+        _ => None,
     }
 }
 
@@ -597,7 +609,10 @@ fn push<'a, const N: usize>(list: &mut List<'a, N>, value: &'a str) -> Result<()
 fn text<'a>(slot: &mut Option<&'a str>, value: &'a str) -> Result<(), Refused> {
     match value {
         "" => Err(Refused::Empty),
-        _ => Ok(*slot = Some(value)),
+        _ => {
+            *slot = Some(value);
+            Ok(())
+        }
     }
 }
 

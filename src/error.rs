@@ -24,6 +24,12 @@ pub enum Error {
 pub enum NetError {
     /// The name is neither an address nor known.
     Unresolved,
+    /// A name, and no nameserver in any of the places ([`crate::net::NAMESERVER_PLACES`] and the command line).
+    NoNameserver,
+    /// No nameserver answered in time.
+    NameserverSilent,
+    /// The nameservers said that they cannot answer, with this code (RFC 1035 section 4.1.1: 2 a failure of theirs, 5 a refusal).
+    NameserverFailed(u8),
     /// The socket could not be made or connected.
     Connect(Errno),
     /// Nothing answered the connection in time.

@@ -1,6 +1,7 @@
 //! Entry, allocator and panic handler of the binary; nothing else.
-#![no_std]
-#![no_main]
+#![cfg_attr(not(test), no_std)]
+#![cfg_attr(not(test), no_main)]
+#![cfg(not(test))]
 
 use core::ffi::{c_char, c_int};
 

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, HttpError, JournalError, NetError, TlsError};
 use crate::http::url::NotUrl;
+use crate::net::NAMESERVER_PLACES;
 use crate::net::trust::CertFacts;
 use crate::sys::Errno;
 use crate::target::NoTarget;
@@ -62,7 +63,21 @@ pub fn errno(e: Errno, out: &mut Text<'_>) {
 
 fn net(error: NetError, out: &mut Text<'_>) {
     match error {
-        NetError::Unresolved => out.str("the host name is not known; use an address in the URL, or set rd.report.dns="),
+        NetError::Unresolved => out.str("the host name does not exist; check the URL, or set rd.report.dns="),
+        NetError::NoNameserver => {
+            out.str("no nameserver is known for the host name (looked at rd.report.dns=, ip=, nameserver=");
+            for place in NAMESERVER_PLACES {
+                out.str(", ").str(place);
+            }
+            out.str("); use an address in the URL, or set rd.report.dns=")
+        }
+        NetError::NameserverSilent => {
+            out.str("no nameserver answered; use an address in the URL, or set rd.report.dns=")
+        }
+        NetError::NameserverFailed(code) => out
+            .str("the nameservers answered with error ")
+            .dec(code.into())
+            .str("; use an address in the URL, or set rd.report.dns="),
         NetError::Connect(e) => {
             out.str("cannot connect: ");
             errno(e, out);

@@ -4,19 +4,27 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use heapless::Vec;
 
+use super::wait::Present;
 use crate::sys::sock::interface_index;
 
 /// Addresses that are kept of one host: both families of a name with a few addresses each.
 pub(super) const ADDRS_MAX: usize = 8;
 
-/// The addresses that `host` is, if it is no name to be looked up: an address or `localhost`.
+/// The addresses that `host` is, if it is no name to be looked up: an address or `localhost`. There are none as long as the
+/// interface of its zone is missing. A link-local address without a zone is tried on every interface that is up.
 pub(super) fn literal(host: &str, port: u16) -> Option<Vec<SocketAddr, ADDRS_MAX>> {
     if is_localhost(host) {
         let both = [IpAddr::V6(Ipv6Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::LOCALHOST)];
         return Some(both.into_iter().map(|ip| SocketAddr::new(ip, port)).collect());
     }
     let (ip, zone) = parse(host.as_bytes())?;
-    Some(core::iter::once(with_zone(ip, zone, port)).collect())
+    Some(match ip {
+        IpAddr::V6(ip) if zone.is_empty() && ip.is_unicast_link_local() => {
+            let links = Present::now().links;
+            links.iter().map(|link| SocketAddr::V6(SocketAddrV6::new(ip, port, 0, *link))).take(ADDRS_MAX).collect()
+        }
+        ip => with_zone(ip, zone, port).into_iter().collect(),
+    })
 }
 
 /// An address and its zone, which is empty where none is given.
@@ -30,19 +38,14 @@ pub(super) fn parse(text: &[u8]) -> Option<(IpAddr, &str)> {
     (zone.is_empty() || matches!(ip, IpAddr::V6(_))).then_some((ip, zone))
 }
 
-/// The socket address for what [`parse`] gave. A zone that is no interface here is 0, as none is.
-pub(super) fn with_zone(ip: IpAddr, zone: &str, port: u16) -> SocketAddr {
+/// The socket address for what [`parse`] gave; `None` if the zone is no interface here.
+pub(super) fn with_zone(ip: IpAddr, zone: &str, port: u16) -> Option<SocketAddr> {
     match ip {
-        IpAddr::V6(ip) => SocketAddr::V6(SocketAddrV6::new(ip, port, 0, scope(zone))),
-        ip => SocketAddr::new(ip, port),
-    }
-}
-
-/// The number of the interface that `zone` names, or is; 0 is none.
-fn scope(zone: &str) -> u32 {
-    match zone {
-        "" => 0,
-        _ => zone.parse().ok().or_else(|| interface_index(zone)).unwrap_or(0),
+        IpAddr::V6(ip) if !zone.is_empty() => {
+            let scope = zone.parse().ok().or_else(|| interface_index(zone))?;
+            Some(SocketAddr::V6(SocketAddrV6::new(ip, port, 0, scope)))
+        }
+        ip => Some(SocketAddr::new(ip, port)),
     }
 }
 
@@ -75,7 +78,7 @@ mod tests {
             ("fe80::1%25", "[fe80::1%25]:80"),
             ("[fe80::1%25lo]", "[fe80::1%1]:80"),
             ("fe80::1%lo", "[fe80::1%1]:80"),
-            ("fe80::1%no-such-interface", "[fe80::1]:80"),
+            ("fe80::1%no-such-interface", ""),
             ("localhost", "[::1]:80 127.0.0.1:80"),
             ("LocalHost.", "[::1]:80 127.0.0.1:80"),
             ("a.localhost", "[::1]:80 127.0.0.1:80"),

@@ -11,9 +11,9 @@ use crate::sys::file::Root;
 pub(super) fn lookup(root: &Root, host: &str, port: u16) -> Option<Vec<SocketAddr, ADDRS_MAX>> {
     let mut found = Vec::new();
     lines::each(&root.file("/etc/hosts").ok()?, &mut |line| {
-        if let Some((ip, zone)) = address_of(line, host.as_bytes()) {
+        if let Some(peer) = address_of(line, host.as_bytes()).and_then(|(ip, zone)| with_zone(ip, zone, port)) {
             // Those that do not fit are not tried.
-            let _ = found.push(with_zone(ip, zone, port));
+            let _ = found.push(peer);
         }
     });
     (!found.is_empty()).then_some(found)

@@ -1,21 +1,30 @@
 //! Reaching a peer: names, sockets, TLS. What `http` and the journal sinks speak over is a [`Transport`].
 //!
-//! [`connect`] turns a host into a connection: an address as it stands, else `hosts`, race for the first of the addresses
-//! that answers, and wait for a network that is not there yet.
+//! [`connect`] turns a host into a connection: an address as it stands (`addr`), else `hosts`, else what the nameservers say
+//! (`lookup`, which knows of them from `resolvers` and speaks `dns`); `race` finds the first of the addresses that answers; and where
+//! the network is not there yet, `wait` waits for it.
 
 use crate::error::{Error, NetError};
 use crate::sys::file::Root;
+use crate::sys::sock::Socket;
 use crate::sys::time::Deadline;
+use wait::{Present, Watch};
 
 mod addr;
 mod der;
+mod dns;
 mod hosts;
 mod lines;
+mod lookup;
 mod provider;
 mod race;
+mod resolvers;
 pub mod tcp;
 pub mod tls;
 pub mod trust;
+mod wait;
+
+pub use resolvers::PLACES as NAMESERVER_PLACES;
 
 /// A byte stream to one peer, plain or TLS. Used as `&mut dyn Transport`.
 ///
@@ -67,11 +76,45 @@ pub struct Dial<'a> {
     pub cmdline: &'a [u8],
 }
 
+/// Milliseconds for which a nameserver may still appear once there is an address: a DHCP client sets the address first and writes its
+/// files then.
+const NAMESERVER_MS: u64 = 3_000;
+
+/// Milliseconds between two looks for a file, which no routing socket tells of.
+const FILES_MS: u64 = 250;
+
 /// Connects to `port` of `host`: an IPv4 address, an IPv6 address with or without brackets and zone (`%eth0`, `%25eth0`), or a name.
 ///
 /// No address or no route yet is not an error: it waits for them until `deadline`, unless `host` is this machine.
 pub fn connect(dial: &Dial<'_>, host: &str, port: u16, deadline: Deadline) -> Result<tcp::Tcp, Error> {
-    let peers = addr::literal(host, port).or_else(|| hosts::lookup(dial.root, host, port));
-    let tried = peers.ok_or(NetError::Unresolved).and_then(|peers| race::connect(&peers, deadline));
-    tried.map(tcp::Tcp::new).map_err(Error::Net)
+    let mut files_until = None;
+    loop {
+        let watch = Watch::new();
+        let e = match attempt(dial, host, port, deadline) {
+            Ok(socket) => return Ok(tcp::Tcp::new(socket)),
+            Err(e) => e,
+        };
+        let until = match e {
+            NetError::NoRoute => deadline,
+            NetError::NoNameserver if Present::now().usable => {
+                let until = *files_until.get_or_insert_with(|| deadline.step_ms(NAMESERVER_MS));
+                if until.passed() { until } else { until.step_ms(FILES_MS) }
+            }
+            NetError::NoNameserver => deadline,
+            e => return Err(Error::Net(e)),
+        };
+        if until.passed() {
+            return Err(Error::Net(e));
+        }
+        watch.wait(until);
+    }
+}
+
+/// Tries once.
+fn attempt(dial: &Dial<'_>, host: &str, port: u16, deadline: Deadline) -> Result<Socket, NetError> {
+    let peers = match addr::literal(host, port).or_else(|| hosts::lookup(dial.root, host, port)) {
+        Some(peers) => peers,
+        None => lookup::lookup(dial, host, port, deadline)?,
+    };
+    race::connect(&peers, deadline)
 }

@@ -25,7 +25,7 @@ struct Try {
 
 /// What is known of the tries that failed.
 #[derive(Default)]
-struct Failures {
+pub(super) struct Failures {
     /// The last one that a network was asked for.
     asked: Option<NetError>,
     /// Whether there was one without a way to the peer.
@@ -83,24 +83,25 @@ fn begin(peer: &SocketAddr) -> Result<(Socket, bool), Errno> {
 
 impl Failures {
     /// Notes that a try ended as it began.
-    fn at_once(&mut self, e: Errno, peer: &SocketAddr) {
+    pub(super) fn at_once(&mut self, e: Errno, peer: &SocketAddr) {
         match e {
-            // No route will ever be missing to this machine itself.
-            Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::ADDRNOTAVAIL | Errno::NETDOWN
+            // No route will ever be missing to this machine itself. NODEV: the interface of the zone is gone.
+            Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::ADDRNOTAVAIL | Errno::NETDOWN | Errno::NODEV
                 if !peer.ip().is_loopback() =>
             {
-                self.no_route = true
+                self.no_route = true;
             }
             // A kernel without IPv6 says nothing about the way to the other addresses.
-            Errno::AFNOSUPPORT if self.asked.is_some() || self.no_route => {}
+            Errno::AFNOSUPPORT if self.asked.is_some() => {}
             e => self.asked = Some(NetError::Connect(e)),
         }
     }
 
-    fn verdict(self) -> NetError {
+    /// The error of all of them together. Without any there was no address to be tried yet.
+    pub(super) fn verdict(self) -> NetError {
         match self.asked {
-            None | Some(NetError::Connect(Errno::AFNOSUPPORT)) if self.no_route => NetError::NoRoute,
-            None => NetError::Unresolved,
+            None => NetError::NoRoute,
+            Some(NetError::Connect(Errno::AFNOSUPPORT)) if self.no_route => NetError::NoRoute,
             Some(e) => e,
         }
     }

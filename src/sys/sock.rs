@@ -73,8 +73,8 @@ impl Socket {
         }
     }
 
-    /// Receives what is there; [`Errno::AGAIN`] when nothing is. 0 is the peer's end. A datagram's length is the whole one, even
-    /// where it did not fit.
+    /// Receives what is there; [`Errno::AGAIN`] when nothing is. 0 is the peer's end. The rest of a datagram that does
+    /// not fit is lost.
     pub fn recv(&self, buf: &mut [u8]) -> Result<usize, Errno> {
         self.recv_with(buf, RecvFlags::empty())
     }

@@ -1,0 +1,432 @@
+//! The DNS message format (RFC 1035 section 4): queries for a name's addresses, and what an answer says to them. Bytes in, values
+//! out; asking is `lookup`'s.
+//!
+//! An answer belongs to a query if it has its id and repeats its question; anything else on the socket is passed over. Names are
+//! compared where they are, compressed or not, and never copied out.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use heapless::Vec;
+
+use super::addr::ADDRS_MAX;
+
+/// Bytes of the largest query: header, name (RFC 1035 section 2.3.4), type and class.
+pub(super) const QUERY_MAX: usize = HEADER + NAME_MAX + 4;
+
+/// Bytes of a message before its question.
+const HEADER: usize = 12;
+
+/// Bytes of the longest name as it is on the wire.
+const NAME_MAX: usize = 255;
+
+/// Bytes of the longest label.
+const LABEL_MAX: usize = 63;
+
+/// Aliases that are followed in an answer. Real chains are two or three long.
+const CNAME_MAX: usize = 8;
+
+const CLASS_IN: u16 = 1;
+const TYPE_CNAME: u16 = 5;
+
+/// What is asked for: the type of record (RFC 1035 section 3.2.2, RFC 3596 section 2.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// IPv4 addresses.
+    A = 1,
+    /// IPv6 addresses.
+    Aaaa = 28,
+}
+
+/// A query, as it is sent.
+pub(super) struct Query {
+    bytes: Vec<u8, QUERY_MAX>,
+}
+
+/// What an answer says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Answer {
+    /// The response code (RFC 1035 section 4.1.1); 0 is no error, 3 that the name does not exist.
+    pub(super) rcode: u8,
+    /// Whether it did not fit, and is to be asked for again over TCP.
+    pub(super) truncated: bool,
+}
+
+impl Query {
+    /// Asks for `name`, and for what is below `domain` unless that is empty; `None` where these are no name of DNS.
+    pub(super) fn new(name: &[u8], domain: &[u8]) -> Option<Self> {
+        let mut bytes = Vec::new();
+        // Id 0, recursion desired, one question; no other section.
+        bytes.extend_from_slice(&[0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0]).ok()?;
+        for part in [name, domain] {
+            let part = part.strip_suffix(b".").unwrap_or(part);
+            if part.is_empty() {
+                continue;
+            }
+            for label in part.split(|b| *b == b'.') {
+                if !(1..=LABEL_MAX).contains(&label.len()) || !label.iter().all(u8::is_ascii_graphic) {
+                    return None;
+                }
+                bytes.push(u8::try_from(label.len()).ok()?).ok()?;
+                bytes.extend_from_slice(label).ok()?;
+            }
+        }
+        bytes.push(0).ok()?;
+        if bytes.len() == HEADER + 1 || bytes.len() > HEADER + NAME_MAX {
+            return None;
+        }
+        bytes.extend_from_slice(&[0, 0, 0, 1]).ok()?;
+        Some(Self { bytes })
+    }
+
+    /// The query as a message with this id, for this kind of record.
+    pub(super) fn message(&mut self, id: u16, kind: Kind) -> &[u8] {
+        let end = self.bytes.len();
+        if let Some(to) = self.bytes.get_mut(..2) {
+            to.copy_from_slice(&id.to_be_bytes());
+        }
+        if let Some(to) = self.bytes.get_mut(end.saturating_sub(3)) {
+            *to = kind as u8;
+        }
+        &self.bytes
+    }
+}
+
+/// Reads `message` as the answer to `query`, the bytes of one query; `None` if it is none. The addresses in it are added to `found`
+/// as far as they fit, also where the rest of the message is missing or broken.
+pub(super) fn answer(query: &[u8], kind: Kind, message: &[u8], found: &mut Vec<IpAddr, ADDRS_MAX>) -> Option<Answer> {
+    let (flags, questions, records) = (u16_at(message, 2)?, u16_at(message, 4)?, u16_at(message, 6)?);
+    let (is_answer, opcode) = (flags & 0x8000 != 0, flags >> 11 & 0xf);
+    if message.get(..2) != query.get(..2) || !is_answer || opcode != 0 {
+        return None;
+    }
+    let answer = Answer { rcode: (flags & 0xf) as u8, truncated: flags & 0x0200 != 0 };
+    // A server that cannot or will not answer may leave out the question.
+    let refused = !matches!(answer.rcode, 0 | 3);
+    if refused && questions == 0 {
+        return Some(answer);
+    }
+    let question = message.get(HEADER..query.len())?;
+    // Lengths of labels are below any letter, so the case can be ignored for all bytes.
+    if questions != 1 || !question.eq_ignore_ascii_case(query.get(HEADER..)?) {
+        return None;
+    }
+    if answer.rcode == 0 {
+        addresses(message, kind, query.len(), records, found);
+    }
+    Some(answer)
+}
+
+/// Adds the addresses of the question's name, or of what it is an alias for. The records may be in any order.
+fn addresses(message: &[u8], kind: Kind, start: usize, records: u16, found: &mut Vec<IpAddr, ADDRS_MAX>) {
+    let mut owner = HEADER;
+    for _ in 0..=CNAME_MAX {
+        let mut alias = None;
+        let mut at = start;
+        for _ in 0..records {
+            let Some(record) = record(message, at) else { break };
+            at = record.end;
+            if record.class != CLASS_IN || !same_name(message, record.name, owner) {
+                continue;
+            }
+            match (record.kind, address(kind, record.data)) {
+                (TYPE_CNAME, _) => alias = Some(record.data_at),
+                (k, Some(ip)) if k == kind as u16 => {
+                    // More than fit are not tried.
+                    let _ = found.push(ip);
+                }
+                _ => {}
+            }
+        }
+        match alias {
+            Some(name) if found.is_empty() => owner = name,
+            _ => return,
+        }
+    }
+}
+
+/// A resource record (RFC 1035 section 4.1.3): where its name is, and its data.
+struct Record<'a> {
+    name: usize,
+    kind: u16,
+    class: u16,
+    data_at: usize,
+    data: &'a [u8],
+    end: usize,
+}
+
+fn record(message: &[u8], at: usize) -> Option<Record<'_>> {
+    let fixed = name_end(message, at)?;
+    let (kind, class) = (u16_at(message, fixed)?, u16_at(message, fixed.checked_add(2)?)?);
+    let len = u16_at(message, fixed.checked_add(8)?)?;
+    let data_at = fixed.checked_add(10)?;
+    let end = data_at.checked_add(usize::from(len))?;
+    Some(Record { name: at, kind, class, data_at, data: message.get(data_at..end)?, end })
+}
+
+fn address(kind: Kind, data: &[u8]) -> Option<IpAddr> {
+    match kind {
+        Kind::A => <[u8; 4]>::try_from(data).ok().map(|octets| IpAddr::V4(Ipv4Addr::from(octets))),
+        Kind::Aaaa => <[u8; 16]>::try_from(data).ok().map(|octets| IpAddr::V6(Ipv6Addr::from(octets))),
+    }
+}
+
+/// Where the name at `at` ends, pointers not followed.
+fn name_end(message: &[u8], mut at: usize) -> Option<usize> {
+    // A name of the longest kind has 127 labels.
+    for _ in 0..=NAME_MAX / 2 {
+        let len = usize::from(*message.get(at)?);
+        match len {
+            0 => return at.checked_add(1),
+            0xc0.. => return at.checked_add(2),
+            _ => at = at.checked_add(len)?.checked_add(1)?,
+        }
+    }
+    None
+}
+
+/// Whether the names at two places of a message are the same; false where one of them is broken.
+fn same_name(message: &[u8], a: usize, b: usize) -> bool {
+    let (mut a, mut b) = (Labels::new(message, a), Labels::new(message, b));
+    loop {
+        match (a.next(), b.next()) {
+            (Some([]), Some([])) => return true,
+            (Some(a), Some(b)) if a.eq_ignore_ascii_case(b) => {}
+            _ => return false,
+        }
+    }
+}
+
+/// The labels of a name, pointers followed (RFC 1035 section 4.1.4).
+struct Labels<'a> {
+    message: &'a [u8],
+    at: usize,
+    /// Where the present run of labels began. A pointer must lead to before it, which ends every chain of them.
+    run: usize,
+    /// Bytes that the name may still have.
+    left: usize,
+}
+
+impl<'a> Labels<'a> {
+    fn new(message: &'a [u8], at: usize) -> Self {
+        Self { message, at, run: at, left: NAME_MAX }
+    }
+
+    /// The next label, empty at the name's end; `None` where the name is broken.
+    fn next(&mut self) -> Option<&'a [u8]> {
+        loop {
+            let len = *self.message.get(self.at)?;
+            match len {
+                0xc0.. => {
+                    let to = usize::from(u16_at(self.message, self.at)? & 0x3fff);
+                    if to >= self.run {
+                        return None;
+                    }
+                    (self.at, self.run) = (to, to);
+                }
+                0x40.. => return None,
+                _ => {
+                    let start = self.at.checked_add(1)?;
+                    self.at = start.checked_add(usize::from(len))?;
+                    self.left = self.left.checked_sub(usize::from(len).checked_add(1)?)?;
+                    return self.message.get(start..self.at);
+                }
+            }
+        }
+    }
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    let two = bytes.get(at..at.checked_add(2)?)?;
+    two.try_into().ok().map(u16::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec as List;
+
+    const ID: u16 = 0x1234;
+
+    fn query(name: &str, kind: Kind) -> List<u8> {
+        Query::new(name.as_bytes(), b"").unwrap().message(ID, kind).to_vec()
+    }
+
+    /// An answer to `query` with these records: name as on the wire, type, data.
+    fn reply(query: &[u8], records: &[(&[u8], u16, &[u8])]) -> List<u8> {
+        let mut m = query.to_vec();
+        m[2] = 0x81;
+        m[3] = 0x80;
+        m[7] = records.len() as u8;
+        for (name, kind, data) in records {
+            m.extend_from_slice(name);
+            m.extend_from_slice(&kind.to_be_bytes());
+            m.extend_from_slice(&[0, 1, 0, 0, 0, 60]);
+            m.extend_from_slice(&(data.len() as u16).to_be_bytes());
+            m.extend_from_slice(data);
+        }
+        m
+    }
+
+    fn read(query: &[u8], kind: Kind, message: &[u8]) -> Option<(u8, bool, String)> {
+        let mut found = Vec::new();
+        let a = answer(query, kind, message, &mut found)?;
+        Some((a.rcode, a.truncated, found.iter().map(|ip| ip.to_string()).collect::<List<_>>().join(" ")))
+    }
+
+    const HERE: &[u8] = &[0xc0, 12];
+
+    #[test]
+    fn query_bytes() {
+        let q = query("Example.com.", Kind::Aaaa);
+        assert_eq!(q, b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07Example\x03com\0\0\x1c\0\x01");
+        let mut q = Query::new(b"a", b"b.c").unwrap();
+        assert_eq!(q.message(1, Kind::A)[12..], *b"\x01a\x01b\x01c\0\0\x01\0\x01");
+        assert_eq!(q.message(1, Kind::Aaaa)[12..], *b"\x01a\x01b\x01c\0\0\x1c\0\x01");
+    }
+
+    #[test]
+    fn names_that_are_none() {
+        let long = ["a"; 128].join(".");
+        let label = "a".repeat(64);
+        for name in ["", ".", "..", "a..b", ".a", "a b", "a\0", "\u{fc}", &long, &label] {
+            assert!(Query::new(name.as_bytes(), b"").is_none(), "{name:?}");
+        }
+        assert!(Query::new(["a"; 127].join(".").as_bytes(), b"").is_some());
+        assert!(Query::new("a".repeat(63).as_bytes(), b"").is_some());
+        assert!(Query::new(["a"; 127].join(".").as_bytes(), b"b").is_none());
+    }
+
+    #[test]
+    fn addresses_of_both_kinds() {
+        let q = query("a.b", Kind::A);
+        let m = reply(&q, &[(HERE, 1, &[192, 0, 2, 1]), (HERE, 1, &[192, 0, 2, 2]), (HERE, 28, &[1; 16])]);
+        assert_eq!(read(&q, Kind::A, &m), Some((0, false, "192.0.2.1 192.0.2.2".into())));
+        let q = query("a.b", Kind::Aaaa);
+        let m = reply(&q, &[(HERE, 28, &[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]), (HERE, 1, &[1; 4])]);
+        assert_eq!(read(&q, Kind::Aaaa, &m), Some((0, false, "2001:db8::1".into())));
+    }
+
+    #[test]
+    fn case_of_the_question_may_differ() {
+        let q = query("aBc.example", Kind::A);
+        let mut m = reply(&q, &[(b"\x03ABC\x07EXAMPLE\0", 1, &[192, 0, 2, 1])]);
+        m[13..16].copy_from_slice(b"AbC");
+        assert_eq!(read(&q, Kind::A, &m), Some((0, false, "192.0.2.1".into())));
+    }
+
+    #[test]
+    fn aliases_in_any_order_and_not_without_end() {
+        let q = query("a.b", Kind::A);
+        let last: (&[u8], u16, &[u8]) = (b"\x01d\0", 1, &[192, 0, 2, 1]);
+        let (one, two): ((&[u8], u16, &[u8]), (&[u8], u16, &[u8])) =
+            ((HERE, 5, b"\x01c\0"), (b"\x01c\0", 5, b"\x01d\0"));
+        for records in [[one, two, last], [last, two, one], [two, last, one]] {
+            assert_eq!(read(&q, Kind::A, &reply(&q, &records)), Some((0, false, "192.0.2.1".into())));
+        }
+        // Without the link between them the address is not ours.
+        assert_eq!(read(&q, Kind::A, &reply(&q, &[one, last])), Some((0, false, "".into())));
+        let circle = [one, (b"\x01c\0", 5, HERE)];
+        assert_eq!(read(&q, Kind::A, &reply(&q, &circle)), Some((0, false, "".into())));
+        for (count, want) in [(CNAME_MAX, "192.0.2.1"), (CNAME_MAX + 1, "")] {
+            let names: List<List<u8>> = (0..=count as u8).map(|n| [1, b'c' + n, 0].to_vec()).collect();
+            let mut records: List<(&[u8], u16, &[u8])> = [(HERE, 5, &*names[1])].into();
+            records.extend((1..count).map(|n| (&*names[n], 5, &*names[n + 1])));
+            records.push((&names[count], 1, &[192, 0, 2, 1]));
+            assert_eq!(read(&q, Kind::A, &reply(&q, &records)), Some((0, false, want.into())), "{count}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer() {
+        let q = query("a.b", Kind::A);
+        let good = reply(&q, &[(HERE, 1, &[192, 0, 2, 1])]);
+        assert!(read(&q, Kind::A, &good).is_some());
+        // Id, answer bit, opcode, number of questions, name, type, class.
+        for (at, byte) in [(0, 0), (1, 0), (2, 1), (2, 0x89), (5, 0), (5, 2), (13, b'x'), (18, 28), (20, 3)] {
+            let mut m = good.clone();
+            m[at] = byte;
+            assert_eq!(read(&q, Kind::A, &m), None, "{at}");
+        }
+        for len in 0..q.len() {
+            assert_eq!(read(&q, Kind::A, &good[..len]), None, "{len}");
+        }
+        assert_eq!(read(&q, Kind::A, &q), None);
+    }
+
+    #[test]
+    fn records_of_others_and_broken_ones_give_nothing() {
+        let q = query("a.b", Kind::A);
+        for record in [
+            (&b"\x01x\x01b\0"[..], 1, &[192, 0, 2, 1][..]),
+            (HERE, 1, &[192, 0, 2]),
+            (HERE, 1, &[192, 0, 2, 1, 0]),
+            (HERE, 28, &[192, 0, 2, 1]),
+            (HERE, 5, &[0xc0]),
+            (HERE, 5, &[0xff, 0xff]),
+            (HERE, 5, &[0xc0, 0]),
+            (b"\xc0\x15", 1, &[192, 0, 2, 1]), // a pointer to itself
+            (b"\x01a\xc0\x15", 1, &[192, 0, 2, 1]),
+            (b"\x40", 1, &[192, 0, 2, 1]),
+            (b"\x80", 1, &[192, 0, 2, 1]),
+        ] {
+            assert_eq!(read(&q, Kind::A, &reply(&q, &[record])), Some((0, false, "".into())), "{record:?}");
+        }
+        let mut chaos = reply(&q, &[(HERE, 1, &[192, 0, 2, 1])]);
+        let class = q.len() + 5;
+        chaos[class] = 3;
+        assert_eq!(read(&q, Kind::A, &chaos), Some((0, false, "".into())));
+    }
+
+    #[test]
+    fn codes_and_truncation() {
+        let q = query("a.b", Kind::A);
+        for rcode in [2, 3, 5] {
+            let mut m = reply(&q, &[(HERE, 1, &[192, 0, 2, 1])]);
+            m[3] |= rcode;
+            assert_eq!(read(&q, Kind::A, &m), Some((rcode, false, "".into())));
+        }
+        let mut bare = q[..HEADER].to_vec();
+        bare[2..6].copy_from_slice(&[0x81, 0x85, 0, 0]);
+        assert_eq!(read(&q, Kind::A, &bare), Some((5, false, "".into())));
+        bare[3] = 0x83; // that a name does not exist is believed only with the name
+        assert_eq!(read(&q, Kind::A, &bare), None);
+        let mut cut = reply(&q, &[(HERE, 1, &[192, 0, 2, 1]), (HERE, 1, &[192, 0, 2, 2])]);
+        cut[2] |= 2;
+        cut.truncate(cut.len() - 1);
+        assert_eq!(read(&q, Kind::A, &cut), Some((0, true, "192.0.2.1".into())));
+    }
+
+    #[test]
+    fn more_addresses_than_are_kept() {
+        let q = query("a.b", Kind::A);
+        let m = reply(&q, &[(HERE, 1, &[192, 0, 2, 1][..]); 50]);
+        assert_eq!(read(&q, Kind::A, &m).unwrap().2.split(' ').count(), ADDRS_MAX);
+    }
+
+    /// Every byte of a good answer changed to every value, and pseudo-random messages: nothing panics, and only what was asked for is found.
+    #[test]
+    fn hostile_bytes() {
+        let q = query("a.b", Kind::A);
+        let good = reply(&q, &[(HERE, 5, b"\x01c\xc0\x0e"), (b"\xc0\x21", 1, &[192, 0, 2, 1])]);
+        assert_eq!(read(&q, Kind::A, &good), Some((0, false, "192.0.2.1".into())));
+        for at in 0..good.len() {
+            for byte in 0..=255 {
+                let mut m = good.clone();
+                m[at] = byte;
+                read(&q, Kind::A, &m);
+                read(&q, Kind::A, &m[..at]);
+            }
+        }
+        let mut state = 1u64;
+        for _ in 0..20_000 {
+            let mut m = good[..q.len()].to_vec();
+            m[6..8].copy_from_slice(&[0xff, 0xff]);
+            while m.len() < 600 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                // Mostly small values and pointers, as names have.
+                let byte = (state >> 33) as u8;
+                m.push(if state >> 62 == 0 { 0xc0 } else { byte & 0x3f });
+            }
+            read(&q, Kind::A, &m);
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Where an initramfs has its nameservers: the setting, the files of whatever brought the network up, and the kernel's command line.
+//!
+//! In a failed initramfs the local resolver is dead, though `resolv.conf` may still name it: nameservers on a loopback address are
+//! passed over, unless the owner set them. Files that are missing, dangling or broken are skipped. Nothing here waits.
+
+use core::net::SocketAddr;
+use heapless::Vec;
+
+use super::Dial;
+use super::addr::{parse, with_zone};
+use super::lines;
+use crate::sys::file::{File, Root};
+use crate::sys::sock::WAIT_MAX;
+
+/// Nameservers that are kept; glibc keeps three. Each has a socket to wait for.
+pub(super) const SERVERS_MAX: usize = WAIT_MAX;
+
+/// Bytes of search domains that are kept, a byte between two (glibc: 256 and six domains).
+const SEARCH_MAX: usize = 256;
+
+/// Files of a pattern that are read: more than a machine in an initramfs has interfaces with a lease.
+const MATCHES_MAX: usize = 16;
+
+/// The port of DNS (RFC 1035 section 4.2).
+const PORT: u16 = 53;
+
+/// The files that are looked at, in this order; a `*` is any part of the last name.
+pub const PLACES: [&str; 10] = [
+    "/etc/resolv.conf",
+    // systemd-resolved's own list; `/etc/resolv.conf` often leads to its stub instead.
+    "/run/systemd/resolve/resolv.conf",
+    // systemd-networkd
+    "/run/systemd/netif/state",
+    "/run/systemd/netif/leases/*",
+    "/run/NetworkManager/resolv.conf",
+    "/run/NetworkManager/no-stub-resolv.conf",
+    // dracut
+    "/tmp/net.*.resolv.conf",
+    "/run/initramfs/state/etc/resolv.conf",
+    // klibc's ipconfig, which initramfs-tools and mkinitcpio use
+    "/run/net-*.conf",
+    // the kernel's own DHCP
+    "/proc/net/pnp",
+];
+
+/// What is known of how names are looked up.
+#[derive(Default)]
+pub(super) struct Resolvers {
+    /// Nameservers, the first to be asked first.
+    pub(super) servers: Vec<SocketAddr, SERVERS_MAX>,
+    /// Domains in which a short name is looked up, with a space after each.
+    pub(super) search: Vec<u8, SEARCH_MAX>,
+    /// Dots from which on a name is looked up as it stands first.
+    pub(super) ndots: usize,
+    /// Whether the owner set the nameservers: those that are found are left out.
+    set: bool,
+    /// Whether the file that is being read may set the domains: the first file that has some does.
+    may_search: bool,
+}
+
+impl Resolvers {
+    /// Looks at all places.
+    pub(super) fn new(dial: &Dial<'_>) -> Self {
+        let mut all = Self { ndots: 1, ..Self::default() };
+        for text in dial.dns {
+            all.server(text.as_bytes(), true);
+        }
+        all.set = !all.servers.is_empty();
+        for place in PLACES {
+            all.place(dial.root, place.as_bytes());
+        }
+        for word in dial.cmdline.split(u8::is_ascii_whitespace) {
+            all.word(word);
+        }
+        all
+    }
+
+    fn place(&mut self, root: &Root, place: &[u8]) {
+        let Some(star) = place.iter().position(|b| *b == b'*') else {
+            if let Ok(file) = root.file(place) {
+                self.file(&file);
+            }
+            return;
+        };
+        let (start, end) =
+            (place.get(..star).unwrap_or_default(), place.get(star.saturating_add(1)..).unwrap_or_default());
+        let slash = start.iter().rposition(|b| *b == b'/').unwrap_or(0);
+        let (folder, start) = start.split_at_checked(slash.saturating_add(1)).unwrap_or_default();
+        let Ok(folder) = root.folder(folder) else { return };
+        let mut left = MATCHES_MAX;
+        // A folder that cannot be read further has no more files.
+        let _ = folder.names(&mut |name| {
+            if name.strip_prefix(start).is_some_and(|rest| rest.ends_with(end)) {
+                left = left.saturating_sub(1);
+                if let Ok(file) = folder.file(name) {
+                    self.file(&file);
+                }
+            }
+            left != 0
+        });
+    }
+
+    fn file(&mut self, file: &File) {
+        self.may_search = self.search.is_empty();
+        lines::each(file, &mut |line| self.line(line));
+    }
+
+    /// A line of resolv.conf(5), or of a file of shell variables as leases are kept in.
+    fn line(&mut self, line: &[u8]) {
+        let line = line.trim_ascii();
+        let is_end = |b: &u8| matches!(b, b' ' | b'\t' | b'=');
+        let (key, rest) = line.split_at_checked(line.iter().position(is_end).unwrap_or(line.len())).unwrap_or_default();
+        let words =
+            rest.split(|b| b.is_ascii_whitespace() || matches!(b, b'=' | b'\'' | b'"')).filter(|word| !word.is_empty());
+        match key {
+            b"nameserver" | b"DNS" | b"IPV4DNS0" | b"IPV4DNS1" | b"IPV6DNS0" | b"IPV6DNS1" => {
+                words.for_each(|word| self.server(word, false));
+            }
+            b"search"
+            | b"domain"
+            | b"DOMAINS"
+            | b"DOMAINNAME"
+            | b"DOMAIN_SEARCH_LIST"
+            | b"DNSDOMAIN"
+            | b"DOMAINSEARCH"
+                if self.may_search =>
+            {
+                self.search.clear();
+                words.for_each(|word| self.domain(word));
+            }
+            b"options" => {
+                if let Some(dots) = words.filter_map(|word| word.strip_prefix(b"ndots:")).next_back() {
+                    self.ndots = core::str::from_utf8(dots).ok().and_then(|n| n.parse().ok()).unwrap_or(self.ndots);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A word of the kernel's command line: `nameserver=ADDRESS`, or the two nameservers in `ip=CLIENT:PEER:GATEWAY:MASK:HOST:
+    /// INTERFACE:METHOD:DNS0:DNS1` (the kernel's nfsroot.rst, dracut.cmdline(7)), where IPv6 addresses are in brackets.
+    fn word(&mut self, word: &[u8]) {
+        let word = word.trim_ascii();
+        if let Some(address) = word.strip_prefix(b"nameserver=") {
+            self.server(address, false);
+        } else if let Some(fields) = word.strip_prefix(b"ip=") {
+            let mut in_brackets = false;
+            let fields = fields.split(|b| {
+                in_brackets = *b == b'[' || in_brackets && *b != b']';
+                *b == b':' && !in_brackets
+            });
+            fields.skip(7).take(2).for_each(|field| self.server(field, false));
+        }
+    }
+
+    /// Adds a nameserver, if `text` is one: `ADDRESS`, with a port `1.2.3.4:53` or `[2001:db8::1]:53`, with a name for TLS
+    /// `ADDRESS#NAME` as systemd writes it.
+    fn server(&mut self, text: &[u8], by_owner: bool) {
+        let text = text.split(|b| *b == b'#').next().unwrap_or_default();
+        let server = match parse(text) {
+            Some((ip, zone)) => with_zone(ip, zone, PORT),
+            None => core::str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
+        };
+        let Some(server) = server else { return };
+        let ip = server.ip().to_canonical();
+        if ip.is_unspecified() || (!by_owner && (self.set || ip.is_loopback())) || self.servers.contains(&server) {
+            return;
+        }
+        // Those that do not fit are not asked.
+        let _ = self.servers.push(server);
+    }
+
+    fn domain(&mut self, word: &[u8]) {
+        let word = word.strip_prefix(b"~").unwrap_or(word);
+        if self.search.len().saturating_add(word.len()) < SEARCH_MAX {
+            // Both fit.
+            let _ = self.search.extend_from_slice(word);
+            let _ = self.search.push(b' ');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Resolvers {
+        let mut all = Resolvers { ndots: 1, may_search: true, ..Resolvers::default() };
+        text.lines().for_each(|line| all.line(line.as_bytes()));
+        all
+    }
+
+    fn servers(all: &Resolvers) -> String {
+        all.servers.iter().map(|s| s.to_string()).collect::<alloc::vec::Vec<_>>().join(" ")
+    }
+
+    fn search(all: &Resolvers) -> &str {
+        core::str::from_utf8(&all.search).unwrap()
+    }
+
+    #[test]
+    fn resolv_conf() {
+        let all = read(
+            "# nameserver 192.0.2.9\n; comment\nnameserver 127.0.0.53\nnameserver ::1\nnameserver\t192.0.2.1 # one\n\
+             nameserver fe80::1%lo\n nameserver 2001:db8::1\nnameserver 192.0.2.1\nnameserver x\nnameserver\nnameserver 0.0.0.0\n\
+             domain old.example\nsearch a.example b.example\noptions edns0 ndots:2 rotate",
+        );
+        assert_eq!(servers(&all), "192.0.2.1:53 [fe80::1%1]:53 [2001:db8::1]:53");
+        assert_eq!(search(&all), "a.example b.example ");
+        assert_eq!(all.ndots, 2);
+    }
+
+    #[test]
+    fn leases_and_shell_variables() {
+        let all =
+            read("ADDRESS=192.0.2.7\nDNS=192.0.2.1 192.0.2.2:54#dns.example\nDOMAINNAME=a.example\nNTP=192.0.2.3");
+        assert_eq!((&*servers(&all), search(&all)), ("192.0.2.1:53 192.0.2.2:54", "a.example "));
+        let all = read("DEVICE='eth0'\nIPV4DNS0='192.0.2.1'\nIPV4DNS1=0.0.0.0\nDNSDOMAIN='a.example'\nDOMAINSEARCH=''");
+        assert_eq!((&*servers(&all), search(&all)), ("192.0.2.1:53", ""));
+    }
+
+    #[test]
+    fn command_line() {
+        for (words, want) in [
+            (
+                "nameserver=192.0.2.1 nameserver=[2001:db8::1] rd.neednet=1 nameserver=127.0.0.53",
+                "192.0.2.1:53 [2001:db8::1]:53",
+            ),
+            (
+                "ip=192.0.2.7::192.0.2.254:255.255.255.0:host:eth0:none:192.0.2.1:192.0.2.2:192.0.2.3",
+                "192.0.2.1:53 192.0.2.2:53",
+            ),
+            ("ip=[2001:db8::7]::[2001:db8::fe]:64:host:eth0:none:[2001:db8::1]", "[2001:db8::1]:53"),
+            ("ip=192.0.2.7::192.0.2.254:24:host:eth0:none:1500:52:54:00:12:34:56", ""),
+            ("ip=dhcp ip=eth0:dhcp ip= ip=[:[:]: nameserver=", ""),
+        ] {
+            let mut all = Resolvers::default();
+            words.split(' ').for_each(|word| all.word(word.as_bytes()));
+            assert_eq!(servers(&all), want, "{words}");
+        }
+    }
+
+    #[test]
+    fn bounds() {
+        let all = read(&(1..100).map(|n| format!("nameserver 192.0.2.{n}\n")).collect::<String>());
+        assert_eq!(all.servers.len(), SERVERS_MAX);
+        let all = read(&format!("search {}", "abcdefghi.example ".repeat(100)));
+        assert_eq!(all.search.len(), SEARCH_MAX / 18 * 18);
+        assert_eq!(read("options ndots:999999999999999999999 ndots:").ndots, 1);
+    }
+
+    /// Files in all places, read in their order; and none, which leaves the command line.
+    #[test]
+    fn places() {
+        let dir = std::env::temp_dir().join(format!("resolvers-{}", std::process::id()));
+        let write = |path: &str, text: &str| {
+            let path = dir.join(path.strip_prefix('/').unwrap());
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        std::fs::create_dir_all(dir.join("etc")).unwrap();
+        std::os::unix::fs::symlink("/run/nowhere", dir.join("etc/resolv.conf")).unwrap();
+        let root = Root::new(Some(dir.to_str().unwrap().as_bytes())).unwrap();
+        let dial = |dns| Dial { root: &root, dns, cmdline: b"a nameserver=192.0.2.99" };
+        assert_eq!(servers(&Resolvers::new(&dial(&[]))), "192.0.2.99:53");
+        write("/run/nowhere", "nameserver 127.0.0.53\nsearch first.example\n");
+        write("/run/systemd/resolve/resolv.conf", "nameserver 192.0.2.2\nsearch second.example\n");
+        write("/run/systemd/netif/leases/3", "DNS=192.0.2.3\n");
+        write("/tmp/net.eth0.resolv.conf", "nameserver 192.0.2.4\n");
+        write("/tmp/net.eth0.conf", "nameserver 192.0.2.5\n");
+        write("/run/net-eth0.conf", "IPV4DNS0='192.0.2.6'\n");
+        write("/proc/net/pnp", "#PROTO: DHCP\nnameserver 192.0.2.7\n");
+        let all = Resolvers::new(&dial(&[]));
+        assert_eq!(servers(&all), "192.0.2.2:53 192.0.2.3:53 192.0.2.4:53 192.0.2.6:53 192.0.2.7:53 192.0.2.99:53");
+        assert_eq!(search(&all), "first.example ");
+        // The owner's replace them, and may be here.
+        assert_eq!(
+            servers(&Resolvers::new(&dial(&["127.0.0.1:5353", "nonsense", "2001:db8::1"]))),
+            "127.0.0.1:5353 [2001:db8::1]:53"
+        );
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::sink::Sink;
 use alloc::boxed::Box;
 use alloc::vec;
+use crc::{CRC_32_ISO_HDLC, Crc, Digest, Table};
 use miniz_oxide::deflate::core::{CompressorOxide, TDEFLFlush, TDEFLStatus, compress};
 
 /// Compressed bytes gathered before they are passed on: what `http` sends in one piece.
@@ -23,13 +24,17 @@ const LAZY_FROM: u8 = 4;
 /// `miniz_oxide`'s flag for matching without waiting.
 const GREEDY: u32 = 0x4000;
 
+/// The checksum of RFC 1952 section 8, from a table of 1 KB. `crc32fast` is several times as fast and brings 21 KB, most of it tables that do
+/// not compress; this one takes a tenth of the time that DEFLATE takes.
+static CRC: Crc<u32, Table<1>> = Crc::<u32, Table<1>>::new(&CRC_32_ISO_HDLC);
+
 /// Compresses what is put into it, into the next sink.
 pub struct Gzip<'a> {
     out: &'a mut dyn Sink,
     deflate: Box<CompressorOxide>,
     buf: Box<[u8]>,
     len: usize,
-    crc: crc32fast::Hasher,
+    crc: Digest<'static, u32, Table<1>>,
     /// Length of the input, modulo 2^32 as the trailer wants it.
     size: u32,
 }
@@ -45,7 +50,7 @@ impl<'a> Gzip<'a> {
             deflate: Box::new(CompressorOxide::new(flags)),
             buf: vec![0; OUT_MAX].into_boxed_slice(),
             len: 0,
-            crc: crc32fast::Hasher::new(),
+            crc: CRC.digest(),
             size: 0,
         })
     }

@@ -56,10 +56,11 @@ pub(super) fn cursor(entry: &Entry, seqnum_id: &Id, out: &mut Buffer) -> Result<
 
 fn field(source: &mut Source, entry: &Entry, index: u32, out: &mut Buffer) -> Result<(), Error> {
     let Some(field) = source.field(entry, index) else { return Ok(()) };
-    let value_len = field.len.saturating_sub(field.name_len as u64).saturating_sub(1);
+    let name_len = usize::from(field.name_len);
+    let value_len = field.len().saturating_sub(name_len as u64).saturating_sub(1);
     let is_framed = field.text != Text::Line;
     // It is short, so it comes as one piece.
-    let is_boot_id = field.name_len == BOOT_ID.len();
+    let is_boot_id = name_len == BOOT_ID.len();
     let (mut at, mut is_left_out) = (0usize, false);
     source.read(entry, &field, &mut |mut piece| {
         if at == 0 && is_boot_id && piece.starts_with(BOOT_ID) {
@@ -69,8 +70,8 @@ fn field(source: &mut Source, entry: &Entry, index: u32, out: &mut Buffer) -> Re
             at = 1;
             return Ok(());
         }
-        if is_framed && at <= field.name_len {
-            let name = piece.len().min(field.name_len.saturating_sub(at));
+        if is_framed && at <= name_len {
+            let name = piece.len().min(name_len.saturating_sub(at));
             let (name, rest) = piece.split_at_checked(name).unwrap_or_default();
             out.put(name)?;
             at = at.saturating_add(name.len());

@@ -92,20 +92,15 @@ impl JournalFile {
         if self.walk.index == self.walk.count && !self.next_array(windows) {
             return self.lost();
         }
-        let item_len = self.header.array_item_len();
-        let at = ARRAY_LEN as u64 + self.walk.index.saturating_mul(item_len as u64);
-        let mut item = [0; 8];
-        let item = item.get_mut(..item_len).unwrap_or_default();
-        if !windows.copy(&self.bytes, self.walk.array.saturating_add(at), item) {
-            return self.lost();
-        }
+        let at = ARRAY_LEN as u64 + self.walk.index.saturating_mul(self.header.array_item_len() as u64);
+        let Some(at) = self.item(windows, self.walk.array.saturating_add(at)) else { return self.lost() };
         self.walk.index = self.walk.index.saturating_add(1);
         self.walk.taken = self.walk.taken.saturating_add(1);
-        match self.header.item_offset(item) {
+        match at {
             // Not written yet, though counted.
-            None | Some(0) => self.lost(),
-            Some(at) if at <= self.walk.entry => Step::Bad(at),
-            Some(at) => match self.entry(windows, at) {
+            0 => self.lost(),
+            _ if at <= self.walk.entry => Step::Bad(at),
+            _ => match self.entry(windows, at) {
                 Some(entry) => {
                     self.walk.entry = at;
                     Step::Entry(entry)
@@ -113,6 +108,17 @@ impl JournalFile {
                 None => Step::Bad(at),
             },
         }
+    }
+
+    /// The offset in the item of an entry or entry array object at `at`.
+    pub fn item(&self, windows: &mut Windows, at: u64) -> Option<u64> {
+        if let Some(offset) = self.header.item_offset(windows.at(&self.bytes, at)) {
+            return Some(offset);
+        }
+        // It lies across a window's border, or at the end.
+        let mut item = [0; 8];
+        let item = item.get_mut(..if self.header.compact { 4 } else { 8 })?;
+        if windows.copy(&self.bytes, at, item) { self.header.item_offset(item) } else { None }
     }
 
     /// The object at `at`, if it is of this kind and lies within the file; `buf` gets its first bytes.

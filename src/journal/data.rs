@@ -14,6 +14,7 @@ use crate::text;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// Kept payloads, and the longest that is kept: a few hundred distinct values recur in a boot, nearly all of them short.
 const SLOTS: usize = 1024;
@@ -56,6 +57,21 @@ impl Field {
         }
     }
 
+    /// A field that lies in memory, at `start` of what it lies in.
+    pub(super) fn in_memory(bytes: &[u8], start: u64) -> Option<Self> {
+        let name_len = bytes.iter().position(|b| *b == b'=')? as u8;
+        let mut scan = Scan::new();
+        scan.push(bytes);
+        let len = bytes.len() as u64;
+        Some(Self { name_len, text: scan.end(), codec: Codec::Plain, at: start, stored: len, given: len, full: len })
+    }
+
+    /// Where such a field lies.
+    pub(super) fn range(&self) -> Option<Range<usize>> {
+        let start = usize::try_from(self.at).ok()?;
+        Some(start..start.checked_add(usize::try_from(self.stored).ok()?)?)
+    }
+
     /// Whether there is nothing, which cannot be: a field has at least a name.
     pub fn is_empty(&self) -> bool {
         self.given == 0
@@ -69,8 +85,6 @@ pub enum Unread {
     Broken,
     /// Its compression is not built in.
     Codec,
-    /// Its name is none that a field may have; systemd's own tools leave it out silently.
-    Name,
 }
 
 /// Takes the bytes of a payload in order.
@@ -329,7 +343,7 @@ impl Name {
     fn end(&self) -> Result<u8, Unread> {
         match self.has_ended && !self.is_bad && self.len > 0 {
             true => Ok(self.len as u8),
-            false => Err(Unread::Name),
+            false => Err(Unread::Broken),
         }
     }
 }

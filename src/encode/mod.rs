@@ -3,12 +3,17 @@
 mod export;
 
 use crate::error::Error;
-use crate::journal::source::{Problems, Source};
+use crate::journal::file::Entry;
+use crate::journal::source::Source;
 use crate::sink::Sink;
+use crate::text::Text;
 use alloc::boxed::Box;
 
 /// Bytes that are collected before they are passed on: fields are short, and each stage after this one costs a call.
 const BUFFER: usize = 8 * 1024;
+
+/// Bytes of a remark of our own: a sentence and a file's name.
+const REMARK_MAX: usize = 400;
 
 /// How the journal is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,24 +25,40 @@ pub enum Format {
 /// What was written and what was not, for warnings.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// Entries written.
+    /// Entries written, those of our own left out.
     pub entries: u64,
-    /// What could not be read.
-    pub problems: Problems,
 }
 
-/// Writes the rest of `source` in `format`, from its beginning if it was not read yet.
+/// Writes the rest of `source` in `format`, from its beginning if it was not read yet; then an entry of our own for each
+/// [`Source::complaint`] there is.
 pub fn stream(source: &mut Source, format: Format, sink: &mut dyn Sink) -> Result<Stats, Error> {
     let mut out = Buffer { sink, len: 0, bytes: Box::new([0; BUFFER]) };
     let mut entries = 0u64;
     while let Some(entry) = source.next_entry() {
-        match format {
-            Format::Export => export::entry(source, &entry, &mut out)?,
-        }
+        write(source, format, &entry, &mut out)?;
         entries = entries.saturating_add(1);
     }
+    let mut buf = [0; REMARK_MAX];
+    let mut index = 0u32;
+    loop {
+        let mut text = Text::new(&mut buf);
+        if !source.complaint(index, &mut text) {
+            break;
+        }
+        if !text.as_str().is_empty() {
+            let entry = source.remark(text.as_str());
+            write(source, format, &entry, &mut out)?;
+        }
+        index = index.saturating_add(1);
+    }
     out.flush()?;
-    Ok(Stats { entries, problems: source.problems() })
+    Ok(Stats { entries })
+}
+
+fn write(source: &mut Source, format: Format, entry: &Entry, out: &mut Buffer) -> Result<(), Error> {
+    match format {
+        Format::Export => export::entry(source, entry, out),
+    }
 }
 
 /// A sink that passes on what it is given in larger pieces.

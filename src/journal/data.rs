@@ -14,6 +14,7 @@ use crate::text;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// Kept payloads, and the longest that is kept: a few hundred distinct values recur in a boot, nearly all of them short.
 const SLOTS: usize = 1024;
@@ -34,20 +35,47 @@ const NAME_MAX: usize = 64;
 /// A field of an entry: `NAME=value`, not yet read.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Bytes that [`Data::read`] gives, name and `=` included.
-    pub len: u64,
     /// Bytes of the name.
-    pub name_len: usize,
+    pub name_len: u8,
     /// What name and value consist of.
     pub text: Text,
-    /// Where the payload is, and how it is stored.
-    key: u64,
+    codec: Codec,
+    /// Where the payload is, and its bytes there.
     at: u64,
     stored: u64,
-    codec: Codec,
-    /// Bytes before the mark that says that something is missing, and the bytes that there should be; equal when nothing is.
+    /// Bytes that are given of it, and the bytes that there should be; equal when nothing is missing.
     given: u64,
     full: u64,
+}
+
+impl Field {
+    /// Bytes that [`Data::read`] gives, name and `=` included.
+    pub fn len(&self) -> u64 {
+        match self.given == self.full {
+            true => self.given,
+            false => self.given.saturating_add(mark(self.given, self.full, &mut [0; MARK_MAX]).len() as u64),
+        }
+    }
+
+    /// A field that lies in memory, at `start` of what it lies in.
+    pub(super) fn in_memory(bytes: &[u8], start: u64) -> Option<Self> {
+        let name_len = bytes.iter().position(|b| *b == b'=')? as u8;
+        let mut scan = Scan::new();
+        scan.push(bytes);
+        let len = bytes.len() as u64;
+        Some(Self { name_len, text: scan.end(), codec: Codec::Plain, at: start, stored: len, given: len, full: len })
+    }
+
+    /// Where such a field lies.
+    pub(super) fn range(&self) -> Option<Range<usize>> {
+        let start = usize::try_from(self.at).ok()?;
+        Some(start..start.checked_add(usize::try_from(self.stored).ok()?)?)
+    }
+
+    /// Whether there is nothing, which cannot be: a field has at least a name.
+    pub fn is_empty(&self) -> bool {
+        self.given == 0
+    }
 }
 
 /// Why a field cannot be given.
@@ -57,8 +85,6 @@ pub enum Unread {
     Broken,
     /// Its compression is not built in.
     Codec,
-    /// Its name is none that a field may have; systemd's own tools leave it out silently.
-    Name,
 }
 
 /// Takes the bytes of a payload in order.
@@ -132,30 +158,28 @@ impl Data {
 
     /// Looks at field `index` of `entry`: one pass over its payload, unless it is known already.
     pub fn field(&mut self, file: &JournalFile, entry: &Entry, index: u32) -> Result<Field, Unread> {
-        let item_len = file.header.entry_item_len();
-        let mut item = [0; 8];
-        let item = item.get_mut(..item_len.min(8)).unwrap_or_default();
-        let item_at = format::ENTRY_LEN as u64 + u64::from(index).saturating_mul(item_len as u64);
-        if !self.windows.copy(&file.bytes, entry.at.saturating_add(item_at), item) {
-            return Err(Unread::Broken);
-        }
-        let at = file.header.item_offset(item).filter(|at| at >> KEY_OFFSET_BITS == 0).ok_or(Unread::Broken)?;
-        let key = at | u64::from(file.bytes.number()) << KEY_OFFSET_BITS;
+        let item_len = file.header.entry_item_len() as u64;
+        let item_at = format::ENTRY_LEN as u64 + u64::from(index).saturating_mul(item_len);
+        let at = file.item(&mut self.windows, entry.at.saturating_add(item_at));
+        let at = at.filter(|at| at >> KEY_OFFSET_BITS == 0).ok_or(Unread::Broken)?;
+        let at = at.saturating_add(file.header.data_len() as u64);
+        let key = key(file, at);
         if let Some(slot) = self.cache.get(slot_of(key)).filter(|slot| slot.key == key) {
             let len = slot.len.into();
-            let (name_len, text) = (slot.name_len.into(), slot.text);
-            return Ok(Field { len, name_len, text, key, at, stored: len, codec: Codec::Plain, given: len, full: len });
+            let (name_len, text) = (slot.name_len, slot.text);
+            return Ok(Field { name_len, text, codec: Codec::Plain, at, stored: len, given: len, full: len });
         }
-        self.look(file, at, key)
+        self.look(file, at)
     }
 
     /// Gives the payload of `field` to `output`: `NAME=value`, [`Field::len`] bytes. Only `output` can fail. A field of up to 16 KiB that
     /// is read before another one is looked at comes as one piece; others come in pieces of any size.
     pub fn read(&mut self, file: &JournalFile, field: &Field, output: &mut Output) -> Result<(), Error> {
-        if let Some(slot) = self.cache.get(slot_of(field.key)).filter(|slot| slot.key == field.key) {
+        let key = key(file, field.at);
+        if let Some(slot) = self.cache.get(slot_of(key)).filter(|slot| slot.key == key) {
             return output(slot.bytes.get(..slot.len.into()).unwrap_or_default());
         }
-        if self.scratch.key == field.key {
+        if self.scratch.key == key {
             return output(self.scratch.bytes.get(..self.scratch.len).unwrap_or_default());
         }
         let mut left = field.given;
@@ -177,19 +201,20 @@ impl Data {
         }
     }
 
-    /// Reads a data object's header and, once, its payload.
-    fn look(&mut self, file: &JournalFile, at: u64, key: u64) -> Result<Field, Unread> {
+    /// Reads the header of the data object whose payload is at `at` and, once, the payload.
+    #[inline(never)]
+    fn look(&mut self, file: &JournalFile, at: u64) -> Result<Field, Unread> {
         let Self { windows, cache, scratch, codecs } = self;
         let mut buf = [0; DATA_LEN];
-        let object = file.object(windows, at, format::DATA, &mut buf).ok_or(Unread::Broken)?;
         let head = file.header.data_len() as u64;
+        let object = file.object(windows, at.saturating_sub(head), format::DATA, &mut buf).ok_or(Unread::Broken)?;
         let stored = object.len.checked_sub(head).filter(|len| *len > 0).ok_or(Unread::Broken)?;
         let codec = object.codec().ok_or(Unread::Broken)?;
         if !codecs.has(codec) {
             return Err(Unread::Codec);
         }
-        let at = at.saturating_add(head);
-        let mut field = Field { len: 0, name_len: 0, text: Text::Binary, key, at, stored, codec, given: 0, full: 0 };
+        let mut field = Field { name_len: 0, text: Text::Binary, codec, at, stored, given: 0, full: 0 };
+        let key = key(file, at);
 
         // The last payload is kept, if it is not long, and short ones that many entries share are kept for longer.
         let is_shared = stored <= SLOT_LEN as u64 && format::u64_at(&buf, 56).is_some_and(|n| n > 1);
@@ -215,14 +240,9 @@ impl Data {
         };
         field.name_len = name.end()?;
         field.text = scan.end();
-        field.len = match poured.is_whole {
-            true => poured.len,
-            false => poured.len.saturating_add(mark(field.given, field.full, &mut [0; MARK_MAX]).len() as u64),
-        };
         if is_shared && len <= SLOT_LEN {
             if let (Some(slot), Some(bytes)) = (cache.get_mut(slot_of(key)), scratch.bytes.first_chunk()) {
-                let (len, name_len) = (len as u8, field.name_len as u8);
-                *slot = Slot { key, len, name_len, text: field.text, bytes: *bytes };
+                *slot = Slot { key, len: len as u8, name_len: field.name_len, text: field.text, bytes: *bytes };
             }
         } else if poured.is_whole && len <= SCRATCH {
             scratch.key = key;
@@ -320,12 +340,17 @@ impl Name {
         }
     }
 
-    fn end(&self) -> Result<usize, Unread> {
+    fn end(&self) -> Result<u8, Unread> {
         match self.has_ended && !self.is_bad && self.len > 0 {
-            true => Ok(self.len),
-            false => Err(Unread::Name),
+            true => Ok(self.len as u8),
+            false => Err(Unread::Broken),
         }
     }
+}
+
+/// What tells payloads apart: the file and the offset.
+fn key(file: &JournalFile, at: u64) -> u64 {
+    at | u64::from(file.bytes.number()) << KEY_OFFSET_BITS
 }
 
 /// Where a payload is kept: offsets are multiples of 8, and neighbours should not meet.

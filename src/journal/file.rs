@@ -1,9 +1,10 @@
 //! One journal file: its entries in the order in which they were written, by way of the entry arrays.
 //!
 //! Specification: JOURNAL_FILE_FORMAT, "Entry Array Objects". Offsets come from the file and may be anything: entries and arrays must lie
-//! at growing offsets, as a writer that only appends leaves them, so that no chain can loop.
+//! at growing offsets, as a writer that only appends leaves them, so that no chain can loop. Where the chain is broken before all entries
+//! were found, the objects behind the last one are gone through one by one, which finds entries in the same order.
 
-use super::format::{self, ARRAY_LEN, BadHeader, ENTRY_LEN, HEADER_LEN, Header, Id, Object};
+use super::format::{self, ARRAY_LEN, BadHeader, ENTRY_LEN, HEADER_LEN, Header, Id, OBJECT_LEN, Object};
 use super::window::{Bytes, Windows};
 use crate::sys::file::File;
 use alloc::boxed::Box;
@@ -55,7 +56,7 @@ pub enum Step {
     End,
 }
 
-/// A place in the chain of entry arrays.
+/// A place among the entries.
 #[derive(Clone, Copy)]
 struct Walk {
     /// The array that is read, and the next one (0: none).
@@ -64,11 +65,17 @@ struct Walk {
     /// Items of `array` given and in all.
     index: u64,
     count: u64,
-    /// Items of all arrays given.
+    /// Entries given or counted as bad.
     taken: u64,
-    /// The last entry given.
+    /// The last entry given, and its sequence number.
     entry: u64,
+    seqnum: u64,
+    /// The object to go on from, once the arrays are broken; [`DONE`] at the end.
+    object: Option<u64>,
 }
+
+/// Past every object.
+const DONE: Option<u64> = Some(u64::MAX);
 
 impl JournalFile {
     /// Reads the header of `file`, whose size is `end`.
@@ -84,35 +91,93 @@ impl JournalFile {
         self.walk = Walk::start(&self.header);
     }
 
-    /// The next entry. Ends after as many steps as the header said there are entries when the file was opened.
+    /// The next entry: as many as the header said there are when the file was opened, and what was written before that and is more.
     pub fn step(&mut self, windows: &mut Windows) -> Step {
-        if self.walk.taken >= self.header.entries {
-            return Step::End;
+        if let Some(at) = self.walk.object {
+            return self.search(windows, at);
         }
         if self.walk.index == self.walk.count && !self.next_array(windows) {
-            return self.lost();
+            return self.leave_arrays(windows);
         }
-        let item_len = self.header.array_item_len();
-        let at = ARRAY_LEN as u64 + self.walk.index.saturating_mul(item_len as u64);
-        let mut item = [0; 8];
-        let item = item.get_mut(..item_len).unwrap_or_default();
-        if !windows.copy(&self.bytes, self.walk.array.saturating_add(at), item) {
-            return self.lost();
+        let at = ARRAY_LEN as u64 + self.walk.index.saturating_mul(self.header.array_item_len() as u64);
+        let at = self.item(windows, self.walk.array.saturating_add(at)).unwrap_or(0);
+        if at == 0 {
+            // Not used yet; where it should be, the array is broken.
+            return self.leave_arrays(windows);
+        }
+        let entry = if at > self.walk.entry { self.entry(windows, at) } else { None };
+        let is_counted = self.walk.taken < self.header.entries;
+        if !is_counted && entry.is_none_or(|entry| entry.seqnum > self.header.tail_seqnum) {
+            // Written since.
+            self.walk.object = DONE;
+            return Step::End;
         }
         self.walk.index = self.walk.index.saturating_add(1);
-        self.walk.taken = self.walk.taken.saturating_add(1);
-        match self.header.item_offset(item) {
-            // Not written yet, though counted.
-            None | Some(0) => self.lost(),
-            Some(at) if at <= self.walk.entry => Step::Bad(at),
-            Some(at) => match self.entry(windows, at) {
-                Some(entry) => {
-                    self.walk.entry = at;
-                    Step::Entry(entry)
-                }
-                None => Step::Bad(at),
-            },
+        match entry {
+            Some(entry) => self.give(entry),
+            None => {
+                self.walk.taken = self.walk.taken.saturating_add(1);
+                Step::Bad(at)
+            }
         }
+    }
+
+    fn give(&mut self, entry: Entry) -> Step {
+        self.walk.taken = self.walk.taken.saturating_add(1);
+        self.walk.entry = entry.at;
+        self.walk.seqnum = entry.seqnum;
+        Step::Entry(entry)
+    }
+
+    /// The arrays have no more entries. If there should be some, they are looked for.
+    fn leave_arrays(&mut self, windows: &mut Windows) -> Step {
+        match self.walk.entry {
+            0 => self.search(windows, self.header.len),
+            last => self.search(windows, last),
+        }
+    }
+
+    /// Looks for an entry among the objects from `at` on. Where no object is, eight bytes further on may be one.
+    fn search(&mut self, windows: &mut Windows, mut at: u64) -> Step {
+        let missing = self.header.entries.saturating_sub(self.walk.taken);
+        let end = match self.header.tail_object {
+            tail if tail > self.walk.entry && tail < self.bytes.end() => tail.saturating_add(1),
+            _ => self.bytes.end(),
+        };
+        if missing == 0 {
+            self.walk.object = DONE;
+            return Step::End;
+        }
+        while at < end {
+            let mut buf = [0; OBJECT_LEN];
+            let object = match windows.copy(&self.bytes, at, &mut buf) {
+                true => Object::parse(&buf).filter(|object| format::is_object(&buf) && self.fits(at, object)),
+                false => None,
+            };
+            let is_entry = object.is_some_and(|object| object.kind == format::ENTRY) && at > self.walk.entry;
+            let entry =
+                if is_entry { self.entry(windows, at).filter(|entry| entry.seqnum > self.walk.seqnum) } else { None };
+            let len = if is_entry && entry.is_none() { 8 } else { object.map_or(8, |object| object.len) };
+            at = at.saturating_add(len.next_multiple_of(8));
+            if let Some(entry) = entry {
+                self.walk.object = Some(at);
+                return self.give(entry);
+            }
+        }
+        self.walk.object = DONE;
+        self.walk.taken = self.header.entries;
+        Step::Lost(self.walk.entry, missing)
+    }
+
+    /// The offset in the item of an entry or entry array object at `at`.
+    pub fn item(&self, windows: &mut Windows, at: u64) -> Option<u64> {
+        if let Some(offset) = self.header.item_offset(windows.at(&self.bytes, at)) {
+            return Some(offset);
+        }
+        // It lies across a window's border, or at the end.
+        let mut item = [0; 8];
+        let item = item.get_mut(..if self.header.compact { 4 } else { 8 })?;
+        if windows.copy(&self.bytes, at, item) { self.header.item_offset(item) } else { None }
     }
 
     /// The object at `at`, if it is of this kind and lies within the file; `buf` gets its first bytes.
@@ -121,7 +186,11 @@ impl JournalFile {
             return None;
         }
         let object = Object::parse(buf).filter(|object| object.kind == kind && object.len >= buf.len() as u64)?;
-        (at.checked_add(object.len)? <= self.bytes.end()).then_some(object)
+        self.fits(at, &object).then_some(object)
+    }
+
+    fn fits(&self, at: u64, object: &Object) -> bool {
+        at.checked_add(object.len).is_some_and(|end| end <= self.bytes.end())
     }
 
     fn entry(&self, windows: &mut Windows, at: u64) -> Option<Entry> {
@@ -152,19 +221,11 @@ impl JournalFile {
         self.walk = Walk { array: at, next_array, index: 0, count, ..self.walk };
         count > 0
     }
-
-    fn lost(&mut self) -> Step {
-        let missing = self.header.entries.saturating_sub(self.walk.taken);
-        self.walk.taken = self.header.entries;
-        match missing {
-            0 => Step::End,
-            _ => Step::Lost(self.walk.array, missing),
-        }
-    }
 }
 
 impl Walk {
     fn start(header: &Header) -> Self {
-        Self { array: 0, next_array: header.entry_array, index: 0, count: 0, taken: 0, entry: 0 }
+        let next_array = header.entry_array;
+        Self { array: 0, next_array, index: 0, count: 0, taken: 0, entry: 0, seqnum: 0, object: None }
     }
 }

@@ -61,6 +61,8 @@ pub struct Header {
     pub tail_object: u64,
     /// Entries written so far.
     pub entries: u64,
+    /// The sequence number of the last of them.
+    pub tail_seqnum: u64,
     /// The first entry array, or 0.
     pub entry_array: u64,
     /// When the last entry was written, µs since 1970.
@@ -96,6 +98,7 @@ impl Header {
                 len: u64_at(bytes, 88).filter(|len| *len >= HEADER_MIN)?,
                 tail_object: u64_at(bytes, 136)?,
                 entries: u64_at(bytes, 152)?,
+                tail_seqnum: u64_at(bytes, 160)?,
                 entry_array: u64_at(bytes, 176)?,
                 tail_realtime: u64_at(bytes, 192)?,
             })
@@ -152,6 +155,11 @@ impl Object {
             _ => None,
         }
     }
+}
+
+/// Whether these could be the first bytes of an object: one of the known types, nothing where nothing may be.
+pub fn is_object(bytes: &[u8; OBJECT_LEN]) -> bool {
+    matches!(bytes, [1..=7, 0..=7, 0, 0, 0, 0, 0, 0, ..])
 }
 
 /// The 16 bytes at `at`.

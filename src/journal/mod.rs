@@ -7,10 +7,13 @@ pub mod data;
 pub mod file;
 pub mod format;
 pub mod printable;
+pub mod record;
 pub mod source;
 pub mod window;
 #[cfg(feature = "zstd")]
 mod zstd;
 
+#[cfg(test)]
+mod broken;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -7,9 +7,12 @@
 use super::data::{Data, Field, Output, Unread};
 use super::file::{Entry, JournalFile, Step};
 use super::format::{BadHeader, Id};
+use super::record::Record;
 use crate::error::{Error, JournalError};
 use crate::sys::Errno;
 use crate::sys::file::{Folder, Root};
+use crate::text::Text;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
@@ -24,36 +27,39 @@ pub struct Source {
     data: Data,
     /// The last entry given, by which its doubles in other files are known.
     last: Option<Entry>,
+    /// The entry that is in no file, if the current one is not.
+    record: Box<Record>,
     problems: Problems,
     skipped: Skipped,
 }
 
+/// The number of what is no file: [`Entry::file`] of an entry that is in none.
+const RECORD: u16 = u16::MAX;
+
 /// What could not be read so far.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct Problems {
+#[derive(Clone, Copy, Default)]
+struct Problems {
     /// Entries that could not be read.
-    pub entries: u64,
+    entries: u64,
     /// Fields that could not be read, their entry having been given without them.
-    pub fields: u64,
+    fields: u64,
     /// Fields whose compression is not built in.
-    pub compressed: u64,
-    /// Where the first of these is: the file, for [`Source::file_name`], and the offset in it.
-    pub first: Option<(u16, u64)>,
+    compressed: u64,
+    /// Where the first unreadable one is: file and offset.
+    first: Option<(u16, u64)>,
 }
 
 /// Files that are not read at all.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct Skipped {
+#[derive(Clone, Copy, Default)]
+struct Skipped {
     /// Files whose last entries are older than those of the [`FILES_MAX`] that are read.
-    pub older: u32,
+    older: u32,
     /// Files that could not be opened or are no journal, and the first reason.
-    pub unreadable: u32,
-    /// See `unreadable`.
-    pub errno: Option<Errno>,
+    unreadable: u32,
+    errno: Option<Errno>,
     /// Files that need what is not known here, and the unknown incompatible flags.
-    pub incompatible: u32,
-    /// See `incompatible`.
-    pub flags: u32,
+    incompatible: u32,
+    flags: u32,
 }
 
 struct Stream {
@@ -68,6 +74,7 @@ impl Source {
             files: Vec::new(),
             data: Data::new(),
             last: None,
+            record: Box::new(Record::new()),
             problems: Problems::default(),
             skipped: Skipped::default(),
         };
@@ -125,15 +132,14 @@ impl Source {
 
     /// Field `index` of `entry`, counted among the problems if it cannot be given.
     pub fn field(&mut self, entry: &Entry, index: u32) -> Option<Field> {
-        let file = &self.files.get(usize::from(entry.file))?.file;
-        let unread = match self.data.field(file, entry, index) {
-            Ok(field) => return Some(field),
-            Err(unread) => unread,
+        let field = match self.files.get(usize::from(entry.file)) {
+            Some(stream) => self.data.field(&stream.file, entry, index),
+            None => self.record.field(index),
         };
-        let count = match unread {
-            Unread::Broken => &mut self.problems.fields,
-            Unread::Codec => &mut self.problems.compressed,
-            Unread::Name => return None,
+        let count = match field {
+            Ok(field) => return Some(field),
+            Err(Unread::Broken) => &mut self.problems.fields,
+            Err(Unread::Codec) => &mut self.problems.compressed,
         };
         *count = count.saturating_add(1);
         self.problems.first.get_or_insert((entry.file, entry.at));
@@ -144,7 +150,7 @@ impl Source {
     pub fn read(&mut self, entry: &Entry, field: &Field, output: &mut Output) -> Result<(), Error> {
         match self.files.get(usize::from(entry.file)) {
             Some(stream) => self.data.read(&stream.file, field, output),
-            None => Ok(()),
+            None => output(self.record.bytes(field)),
         }
     }
 
@@ -153,18 +159,60 @@ impl Source {
         self.files.get(usize::from(entry.file)).map_or([0; 16], |stream| stream.file.header.seqnum_id)
     }
 
-    /// What could not be read since the beginning or [`Source::rewind`].
-    pub fn problems(&self) -> Problems {
-        self.problems
+    /// An entry of our own, with a message, at the time of the last entry given. It has no sequence number.
+    pub fn remark(&mut self, message: &str) -> Entry {
+        self.record.clear();
+        self.record.push("PRIORITY", b"4");
+        self.record.push("SYSLOG_IDENTIFIER", b"rdreport");
+        self.record.push("MESSAGE", message.as_bytes());
+        let newest = self.files.iter().map(|stream| &stream.file.header).max_by_key(|header| header.tail_realtime);
+        let (realtime, monotonic, boot_id) = match (self.last, newest) {
+            (Some(last), _) => (last.realtime, last.monotonic, last.boot_id),
+            (None, Some(header)) => (header.tail_realtime, 0, header.tail_boot_id),
+            (None, None) => (0, 0, [0; 16]),
+        };
+        Entry { file: RECORD, at: 0, seqnum: 0, realtime, monotonic, boot_id, xor_hash: 0, items: self.record.len() }
     }
 
-    /// Which files are not read.
-    pub fn skipped(&self) -> Skipped {
-        self.skipped
+    /// Says what could not be read since the beginning: complaint `index`, from 0 on, if there is one.
+    pub fn complaint(&self, index: u32, text: &mut Text) -> bool {
+        let Problems { entries, fields, compressed, first } = self.problems;
+        let Skipped { older, unreadable, incompatible, flags, .. } = self.skipped;
+        let mut counts = heapless::Vec::<(u64, &str), 2>::new();
+        let mut add = |count: u64, what| {
+            if count > 0 {
+                let _ = counts.push((count, what));
+            }
+        };
+        match index {
+            0 => {
+                add(entries, " entries unreadable");
+                add(fields, " fields unreadable");
+            }
+            1 => add(compressed, " fields left out, whose compression is not built in"),
+            2 => add(older.into(), " files with older entries left out"),
+            3 => add(unreadable.into(), " files unreadable"),
+            4 => add(incompatible.into(), " files need what is not known here"),
+            _ => return false,
+        }
+        for (at, (count, what)) in counts.iter().enumerate() {
+            text.str(if at == 0 { "journal: " } else { ", " }).dec(*count).str(what);
+        }
+        match first.filter(|_| index == 0 && !counts.is_empty()) {
+            Some((file, at)) => {
+                let name = core::str::from_utf8(self.file_name(file)).unwrap_or("?");
+                text.str(", the first in ").str(name).str(" at offset ").dec(at);
+            }
+            None if index == 4 && incompatible > 0 => {
+                text.str(" (incompatible flags ").dec(flags.into()).str("); ?format=raw sends them as they are");
+            }
+            None => {}
+        }
+        true
     }
 
     /// The name of a file, without folders.
-    pub fn file_name(&self, number: u16) -> &[u8] {
+    fn file_name(&self, number: u16) -> &[u8] {
         self.files.get(usize::from(number)).map_or(b"", |stream| &stream.file.name)
     }
 

@@ -1,0 +1,89 @@
+//! An entry that is in no journal file: one of the kernel's, or one of our own.
+
+use super::data::{Field, Unread};
+use crate::text::{DECIMAL_MAX, decimal};
+
+/// Bytes of all fields: the kernel gives records of up to 8 KiB (`PRINTK_MESSAGE_MAX` and before Linux 6.5 `CONSOLE_EXT_LOG_MAX`).
+const BYTES: usize = 9 * 1024;
+/// Fields: those that a kernel message gets, and the device's.
+const FIELDS: usize = 24;
+
+/// Fields in memory, in order. What does not fit is left out.
+pub struct Record {
+    bytes: heapless::Vec<u8, BYTES, u16>,
+    ends: heapless::Vec<u16, FIELDS, u8>,
+}
+
+impl Record {
+    /// Without fields.
+    pub fn new() -> Self {
+        Self { bytes: heapless::Vec::new(), ends: heapless::Vec::new() }
+    }
+
+    /// Without fields again.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// Adds a field.
+    pub fn push(&mut self, name: &str, value: &[u8]) {
+        self.begin(name);
+        self.more(value);
+    }
+
+    /// Adds a field with a number.
+    pub fn push_number(&mut self, name: &str, value: u64) {
+        self.push(name, decimal(value, &mut [0; DECIMAL_MAX]).as_bytes());
+    }
+
+    /// Begins a field; [`Record::more`] adds to its value.
+    pub fn begin(&mut self, name: &str) {
+        let len = self.bytes.len() as u16;
+        if self.ends.push(len).is_ok() {
+            self.more(name.as_bytes());
+            self.more(b"=");
+        }
+    }
+
+    /// Adds to the value of the last field, as much as fits.
+    pub fn more(&mut self, value: &[u8]) {
+        let room = self.bytes.capacity().saturating_sub(self.bytes.len());
+        let value = value.get(..room).unwrap_or(value);
+        // It fits.
+        let _ = self.bytes.extend_from_slice(value);
+        if let Some(end) = self.ends.last_mut() {
+            *end = self.bytes.len() as u16;
+        }
+    }
+
+    /// Number of fields.
+    pub fn len(&self) -> u32 {
+        self.ends.len() as u32
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Field `index`.
+    pub(super) fn field(&self, index: u32) -> Result<Field, Unread> {
+        let index = index as usize;
+        let end = *self.ends.get(index).ok_or(Unread::Broken)?;
+        let start = index.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        let bytes = self.bytes.get(start.into()..end.into()).ok_or(Unread::Broken)?;
+        Field::in_memory(bytes, start.into()).ok_or(Unread::Broken)
+    }
+
+    /// The bytes of a field.
+    pub(super) fn bytes(&self, field: &Field) -> &[u8] {
+        field.range().and_then(|range| self.bytes.get(range)).unwrap_or_default()
+    }
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Self::new()
+    }
+}

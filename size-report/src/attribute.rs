@@ -190,7 +190,7 @@ fn find_roots(pieces: &mut [Piece], shipped: &Elf, sources: &Sources) {
     for piece in pieces.iter_mut().filter(|p| p.kind == Kind::Constant) {
         let bytes = shipped.bytes.get(piece.start as usize..piece.end as usize).unwrap_or_default();
         if sources.roots.contains(bytes) {
-            piece.owner = ROOTS.into();
+            (piece.owner, piece.name) = (ROOTS.into(), "names and keys of the root certificates".into());
             addresses.extend(address_of(shipped, piece.start));
         }
     }
@@ -201,7 +201,7 @@ fn find_roots(pieces: &mut [Piece], shipped: &Elf, sources: &Sources) {
             words.filter(|w| shipped.loaded().any(|s| (s.address..s.address + s.size).contains(w))).collect();
         let roots = pointers.iter().filter(|p| addresses.contains(p)).count();
         if roots * 2 > pointers.len() {
-            piece.owner = ROOTS.into();
+            (piece.owner, piece.name) = (ROOTS.into(), "list of the root certificates".into());
         }
     }
 }

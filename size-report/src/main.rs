@@ -120,6 +120,9 @@ fn run(options: Options) -> Result<bool, String> {
     for refusal in &refusals {
         eprintln!("size-report: {refusal}");
     }
+    if !refusals.is_empty() {
+        eprintln!("size-report: grown most since the baseline: {}", gate::culprits(name, &measured, &baseline));
+    }
     if gate::is_slack(name, &measured, &baseline) {
         println!("The file is smaller than the baseline: keep what was won, with --update.");
     }

@@ -96,9 +96,10 @@ impl Context<'_> {
 
     fn largest(&self, what: &str, wanted: impl Fn(&Piece) -> bool) -> Table {
         let mut table = Table::new(format!("Largest {what}"), &[">bytes", ">copies", "owner", "name"]);
+        let functions = self.measured.functions();
         let mut by_name: BTreeMap<(&str, String), (u64, u64)> = BTreeMap::new();
         for piece in self.measured.pieces.iter().filter(|p| wanted(p)) {
-            let entry = by_name.entry((&piece.owner, self.name(piece))).or_default();
+            let entry = by_name.entry((&piece.owner, self.name(piece, &functions))).or_default();
             *entry = (entry.0 + piece.size(), entry.1 + 1);
         }
         let mut rows: Vec<_> = by_name.into_iter().collect();
@@ -109,15 +110,18 @@ impl Context<'_> {
         table
     }
 
-    /// A constant without a name is told by how it begins, if that is text.
-    fn name(&self, piece: &Piece) -> String {
+    /// A constant without a name is told by how it begins, if that is text; the jump table of a function has the function's name.
+    fn name(&self, piece: &Piece, functions: &BTreeMap<&str, u64>) -> String {
         let bytes = self.measured.bytes.get(piece.start as usize..piece.end as usize).unwrap_or_default();
         let start = &bytes[..bytes.len().min(PREVIEW)];
         let is_text = piece.kind == Kind::Constant && start.iter().all(|b| matches!(b, b' '..=b'~'));
         if piece.name.starts_with("constant ") && is_text {
             return format!("\"{}\"", String::from_utf8_lossy(start));
         }
-        piece.name.clone()
+        match piece.kind {
+            Kind::Constant if functions.contains_key(&*piece.name) => format!("table of {}", piece.name),
+            _ => piece.name.clone(),
+        }
     }
 }
 

@@ -250,8 +250,11 @@ mod tests {
         Query::new(name.as_bytes(), b"").unwrap().message(ID, kind).to_vec()
     }
 
-    /// An answer to `query` with these records: name as on the wire, type, data.
-    fn reply(query: &[u8], records: &[(&[u8], u16, &[u8])]) -> List<u8> {
+    /// A record: name as on the wire, type, data.
+    type Given<'a> = (&'a [u8], u16, &'a [u8]);
+
+    /// An answer to `query` with these records.
+    fn reply(query: &[u8], records: &[Given<'_>]) -> List<u8> {
         let mut m = query.to_vec();
         m[2] = 0x81;
         m[3] = 0x80;
@@ -316,9 +319,8 @@ mod tests {
     #[test]
     fn aliases_in_any_order_and_not_without_end() {
         let q = query("a.b", Kind::A);
-        let last: (&[u8], u16, &[u8]) = (b"\x01d\0", 1, &[192, 0, 2, 1]);
-        let (one, two): ((&[u8], u16, &[u8]), (&[u8], u16, &[u8])) =
-            ((HERE, 5, b"\x01c\0"), (b"\x01c\0", 5, b"\x01d\0"));
+        let last: Given<'_> = (b"\x01d\0", 1, &[192, 0, 2, 1]);
+        let (one, two): (Given<'_>, Given<'_>) = ((HERE, 5, b"\x01c\0"), (b"\x01c\0", 5, b"\x01d\0"));
         for records in [[one, two, last], [last, two, one], [two, last, one]] {
             assert_eq!(read(&q, Kind::A, &reply(&q, &records)), Some((0, false, "192.0.2.1".into())));
         }
@@ -328,7 +330,7 @@ mod tests {
         assert_eq!(read(&q, Kind::A, &reply(&q, &circle)), Some((0, false, "".into())));
         for (count, want) in [(CNAME_MAX, "192.0.2.1"), (CNAME_MAX + 1, "")] {
             let names: List<List<u8>> = (0..=count as u8).map(|n| [1, b'c' + n, 0].to_vec()).collect();
-            let mut records: List<(&[u8], u16, &[u8])> = [(HERE, 5, &*names[1])].into();
+            let mut records: List<Given<'_>> = [(HERE, 5, &*names[1])].into();
             records.extend((1..count).map(|n| (&*names[n], 5, &*names[n + 1])));
             records.push((&names[count], 1, &[192, 0, 2, 1]));
             assert_eq!(read(&q, Kind::A, &reply(&q, &records)), Some((0, false, want.into())), "{count}");

@@ -8,9 +8,9 @@ use crate::sys::time::Deadline;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use rustls::client::{Resumption, UnbufferedClientConnection};
+use rustls::client::{ClientConnectionData, Resumption, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
-use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
+use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
 use rustls::{AlertDescription, CertificateError, ClientConfig, InvalidMessage, PeerIncompatible};
 
 /// Most bytes of content in a record (RFC 8446 section 5.1).
@@ -22,6 +22,8 @@ const INCOMING: usize = 5 + CONTENT_MAX + 2048;
 /// The same when a message of the handshake needs several records, which must lie in one piece: 64 KB, which is the most that
 /// rustls takes of one (a chain of certificates is 2 to 6 KB), and what its records add.
 const INCOMING_MAX: usize = 64 * 1024 + INCOMING;
+/// The same when several are to be sent at once: a handshake with a client's chain of certificates.
+const OUTGOING_MAX: usize = 2 * OUTGOING;
 /// Milliseconds that a last word (an alert, `close_notify`) may take.
 const LAST_WORD_MS: u64 = 500;
 /// Milliseconds for reading what is there already.
@@ -39,9 +41,10 @@ pub struct Tls<'a> {
     incoming: Vec<u8>,
     /// Bytes of `incoming` that are filled.
     filled: usize,
+    /// Records to be sent, in order: those bytes from `sent` to `queued`.
     outgoing: Vec<u8>,
-    /// Bytes of `outgoing` that are not sent yet.
-    unsent: usize,
+    sent: usize,
+    queued: usize,
     /// Content that came and was not taken yet: at most what one `incoming` holds.
     text: Vec<u8>,
     /// Bytes of `text` that were taken.
@@ -49,6 +52,8 @@ pub struct Tls<'a> {
     is_established: bool,
     /// Whether a whole record came.
     is_tls: bool,
+    /// Whether sending ended by an error, maybe within a record: nothing can follow it.
+    is_broken: bool,
     /// How it ended: by `close_notify`, or by an error that stays.
     end: Option<Result<(), TlsError>>,
 }
@@ -104,11 +109,13 @@ impl<'a> Tls<'a> {
             incoming: vec![0; INCOMING],
             filled: 0,
             outgoing: vec![0; OUTGOING],
-            unsent: 0,
+            sent: 0,
+            queued: 0,
             text: Vec::new(),
             taken: 0,
             is_established: false,
             is_tls: false,
+            is_broken: false,
             end: None,
         })
     }
@@ -131,23 +138,17 @@ impl<'a> Tls<'a> {
         loop {
             let filled = self.incoming.get_mut(..self.filled).unwrap_or_default();
             let UnbufferedStatus { mut discard, state } = self.conn.process_tls_records(filled);
+            let mut is_due = false;
             let step = match state {
                 Ok(ConnectionState::EncodeTlsData(mut record)) => {
-                    let free = self.outgoing.get_mut(self.unsent..).unwrap_or_default();
-                    match record.encode(free) {
-                        Ok(len) => self.unsent = self.unsent.saturating_add(len),
-                        Err(EncodeError::InsufficientSize(_)) if self.unsent > 0 => {
-                            flush(self.plain, &self.outgoing, &mut self.unsent, deadline)?;
-                            let len = record.encode(&mut self.outgoing).map_err(|_| Error::Tls(TlsError::TooLarge))?;
-                            self.unsent = len;
-                        }
-                        Err(_) => return Err(Error::Tls(TlsError::TooLarge)),
+                    if !queue(&mut record, &mut self.outgoing, &mut self.queued) {
+                        return Err(self.fail(TlsError::TooLarge));
                     }
                     None
                 }
                 Ok(ConnectionState::TransmitTlsData(sending)) => {
-                    flush(self.plain, &self.outgoing, &mut self.unsent, deadline)?;
                     sending.done();
+                    is_due = true;
                     None
                 }
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {
@@ -178,6 +179,13 @@ impl<'a> Tls<'a> {
             discard_front(&mut self.incoming, &mut self.filled, discard);
             if let Some(step) = step {
                 return Ok(step);
+            }
+            if is_due {
+                match self.flush(deadline) {
+                    // It stays in the queue.
+                    Ok(()) | Err(Error::Net(NetError::PeerSpoke)) => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
     }
@@ -214,15 +222,49 @@ impl<'a> Tls<'a> {
         let Ok(ConnectionState::WriteTraffic(mut traffic)) = state else {
             return Err(self.fail(TlsError::Protocol));
         };
-        let free = self.outgoing.get_mut(self.unsent..).unwrap_or_default();
+        let free = self.outgoing.get_mut(self.queued..).unwrap_or_default();
         let len = match content {
             Some(content) => traffic.encrypt(content, free),
             None => traffic.queue_close_notify(free),
         };
         discard_front(&mut self.incoming, &mut self.filled, discard);
         let Ok(len) = len else { return Err(self.fail(TlsError::Protocol)) };
-        self.unsent = self.unsent.saturating_add(len);
-        flush(self.plain, &self.outgoing, &mut self.unsent, deadline)
+        self.queued = self.queued.saturating_add(len);
+        loop {
+            match self.flush(deadline) {
+                Err(Error::Net(NetError::PeerSpoke)) if !self.hear(deadline)? => {}
+                done => {
+                    self.is_broken |= done.is_err();
+                    return done;
+                }
+            }
+        }
+    }
+
+    /// Sends what is queued. Ends with [`NetError::PeerSpoke`], and some of it still queued, when the peer takes nothing.
+    fn flush(&mut self, deadline: Deadline) -> Result<(), Error> {
+        while let Some(rest) = self.outgoing.get(self.sent..self.queued).filter(|rest| !rest.is_empty()) {
+            match self.plain.push(rest, deadline) {
+                Ok(0) => return Err(Error::Net(NetError::PeerSpoke)),
+                Ok(len) => self.sent = self.sent.saturating_add(len),
+                Err(error) => {
+                    self.is_broken = true;
+                    return Err(error);
+                }
+            }
+        }
+        (self.sent, self.queued) = (0, 0);
+        Ok(())
+    }
+
+    /// Receives what a peer has said that takes nothing more; whether there is something in it for [`Transport::recv`].
+    fn hear(&mut self, deadline: Deadline) -> Result<bool, Error> {
+        self.fill(deadline)?;
+        match self.step(deadline) {
+            Ok(step) => Ok(matches!(step, Step::Text | Step::Closed | Step::Over)),
+            Err(_) if self.end.is_some() => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     /// Remembers what ended the session.
@@ -252,12 +294,11 @@ impl<'a> Tls<'a> {
         for _ in 0..ALERT_STEPS {
             match self.conn.process_tls_records(&mut []).state {
                 Ok(ConnectionState::EncodeTlsData(mut record)) => {
-                    let free = self.outgoing.get_mut(self.unsent..).unwrap_or_default();
-                    self.unsent = self.unsent.saturating_add(record.encode(free).unwrap_or_default());
+                    queue(&mut record, &mut self.outgoing, &mut self.queued);
                 }
                 Ok(ConnectionState::TransmitTlsData(sending)) => {
-                    let _ = flush(self.plain, &self.outgoing, &mut self.unsent, deadline);
                     sending.done();
+                    let _ = self.flush(deadline);
                 }
                 _ => return,
             }
@@ -315,18 +356,29 @@ impl Transport for Tls<'_> {
     }
 
     fn finish(&mut self) {
-        if !matches!(self.end, Some(Err(_))) {
+        if !self.is_broken && !matches!(self.end, Some(Err(_))) {
             let _ = self.write(None, Deadline::after_ms(LAST_WORD_MS));
         }
         self.plain.finish();
     }
 }
 
-/// Sends what `outgoing` holds.
-fn flush(plain: &mut dyn Transport, outgoing: &[u8], unsent: &mut usize, deadline: Deadline) -> Result<(), Error> {
-    let bytes = outgoing.get(..*unsent).unwrap_or_default();
-    *unsent = 0;
-    if bytes.is_empty() { Ok(()) } else { plain.send(bytes, deadline) }
+/// Appends what rustls wants to have sent, as long as it fits.
+fn queue(record: &mut EncodeTlsData<'_, ClientConnectionData>, outgoing: &mut Vec<u8>, queued: &mut usize) -> bool {
+    let free = outgoing.get_mut(*queued..).unwrap_or_default();
+    let len = match record.encode(free) {
+        Err(EncodeError::InsufficientSize(lack)) => {
+            let needed = queued.saturating_add(lack.required_size);
+            if needed > OUTGOING_MAX {
+                return false;
+            }
+            outgoing.resize(needed, 0);
+            record.encode(outgoing.get_mut(*queued..).unwrap_or_default())
+        }
+        len => len,
+    };
+    *queued = queued.saturating_add(*len.as_ref().unwrap_or(&0));
+    len.is_ok()
 }
 
 /// Removes `len` bytes from the front of what is filled.

@@ -5,8 +5,12 @@
 
 use super::file::{Entry, JournalFile};
 use super::format::{self, Codec, DATA_LEN};
+#[cfg(feature = "lz4")]
+use super::lz4::Lz4;
 use super::printable::{Scan, Text};
 use super::window::{Bytes, Windows};
+#[cfg(feature = "xz")]
+use super::xz::Xz;
 #[cfg(feature = "zstd")]
 use super::zstd::Zstd;
 use crate::error::Error;
@@ -22,7 +26,7 @@ const SLOT_LEN: usize = 116;
 /// Bytes of the last payload that are kept, so that most are read and uncompressed once only, not twice.
 const SCRATCH: usize = 16 * 1024;
 /// Bytes that are given out of one compressed payload: systemd's own limit is 768 MiB, and a few KB can hold as much.
-const INFLATED_MAX: u64 = 64 << 20;
+const INFLATED_MAX: u64 = 128 << 20;
 /// Bytes of uncompressed payload that a decoder can refer back to; a payload that is not longer is read whole or is broken.
 const HISTORY: u64 = 128 * 1024;
 /// Bytes of the mark at a cut payload's end.
@@ -121,6 +125,10 @@ pub struct Data {
 
 /// The decoders that are built in.
 struct Codecs {
+    #[cfg(feature = "lz4")]
+    lz4: Lz4,
+    #[cfg(feature = "xz")]
+    xz: Xz,
     #[cfg(feature = "zstd")]
     zstd: Zstd,
 }
@@ -150,6 +158,10 @@ impl Data {
             cache: vec![slot; SLOTS],
             scratch: Box::new(Scratch { key: 0, len: 0, bytes: [0; SCRATCH] }),
             codecs: Codecs {
+                #[cfg(feature = "lz4")]
+                lz4: Lz4::new(),
+                #[cfg(feature = "xz")]
+                xz: Xz::new(),
                 #[cfg(feature = "zstd")]
                 zstd: Zstd::new(),
             },
@@ -262,8 +274,9 @@ impl Codecs {
     fn has(&self, codec: Codec) -> bool {
         match codec {
             Codec::Plain => true,
+            Codec::Lz4 => cfg!(feature = "lz4"),
+            Codec::Xz => cfg!(feature = "xz"),
             Codec::Zstd => cfg!(feature = "zstd"),
-            Codec::Lz4 | Codec::Xz => false,
         }
     }
 
@@ -284,8 +297,13 @@ impl Codecs {
                 let len = field.stored.saturating_sub(input.left);
                 Ok(Inflated { len, full: field.stored, is_whole: len == field.stored })
             }
+            #[cfg(feature = "lz4")]
+            Codec::Lz4 => self.lz4.inflate(&mut input, INFLATED_MAX, output),
+            #[cfg(feature = "xz")]
+            Codec::Xz => self.xz.inflate(&mut input, INFLATED_MAX, output),
             #[cfg(feature = "zstd")]
             Codec::Zstd => self.zstd.inflate(&mut input, INFLATED_MAX, output),
+            #[allow(unreachable_patterns)]
             _ => Ok(Inflated::BROKEN),
         }
     }

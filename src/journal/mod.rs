@@ -6,14 +6,20 @@
 pub mod data;
 pub mod file;
 pub mod format;
+#[cfg(feature = "lz4")]
+mod lz4;
 pub mod printable;
 pub mod record;
 pub mod source;
 pub mod window;
+#[cfg(feature = "xz")]
+mod xz;
 #[cfg(feature = "zstd")]
 mod zstd;
 
 #[cfg(test)]
 mod broken;
+#[cfg(test)]
+mod large;
 #[cfg(test)]
 pub(crate) mod tests;

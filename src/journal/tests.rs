@@ -63,3 +63,62 @@ pub(crate) fn written(source: &mut Source, format: Format) -> (Vec<u8>, Stats) {
     let stats = encode::stream(source, format, &mut out).unwrap();
     (out, stats)
 }
+
+/// A journal file made by hand: regular layout, each field an object of its own.
+pub(crate) struct Built {
+    bytes: Vec<u8>,
+    entries: Vec<u64>,
+}
+
+impl Built {
+    pub(crate) fn new() -> Self {
+        let mut bytes = vec![0; 272];
+        bytes[..8].copy_from_slice(b"LPKSHHRH");
+        bytes[12] = 0xb;
+        bytes[56..72].copy_from_slice(&[0xb0; 16]);
+        bytes[72..88].copy_from_slice(&[0x5e; 16]);
+        bytes[88..96].copy_from_slice(&272u64.to_le_bytes());
+        Self { bytes, entries: Vec::new() }
+    }
+
+    /// An entry of payloads, each with its object's flags.
+    pub(crate) fn entry(mut self, fields: &[(u8, &[u8])]) -> Self {
+        let seqnum = self.entries.len() as u64 + 1;
+        let offsets: Vec<u64> = fields
+            .iter()
+            .map(|(flags, payload)| self.object(1, *flags, &[&[0; 40], &1u64.to_le_bytes()[..], payload].concat()))
+            .collect();
+        let mut entry = Vec::new();
+        for number in
+            [seqnum, 1_796_000_000_000_000 + seqnum, seqnum, 0xb0b0_b0b0_b0b0_b0b0, 0xb0b0_b0b0_b0b0_b0b0, seqnum]
+        {
+            entry.extend(number.to_le_bytes());
+        }
+        for offset in offsets {
+            entry.extend(offset.to_le_bytes());
+            entry.extend([0; 8]);
+        }
+        let at = self.object(3, 0, &entry);
+        self.entries.push(at);
+        self
+    }
+
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        let items: Vec<u8> = self.entries.iter().flat_map(|at| at.to_le_bytes()).collect();
+        let count = self.entries.len() as u64;
+        let array = self.object(6, 0, &[&[0; 8], &items[..]].concat());
+        for (at, value) in [(136, array), (152, count), (160, count), (176, array)] {
+            self.bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        self.bytes
+    }
+
+    fn object(&mut self, kind: u8, flags: u8, rest: &[u8]) -> u64 {
+        let at = self.bytes.len() as u64;
+        self.bytes.extend([kind, flags, 0, 0, 0, 0, 0, 0]);
+        self.bytes.extend((rest.len() as u64 + 16).to_le_bytes());
+        self.bytes.extend(rest);
+        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+        at
+    }
+}

@@ -13,6 +13,7 @@ mod compress;
 mod constants;
 mod elf;
 mod facts;
+mod features;
 mod gate;
 mod invariants;
 mod map;
@@ -39,6 +40,8 @@ with size-report/baseline and size-report/budgets.
 
   --set NAME   measure a feature set of size-report/budgets other than `default`
   --compare    what changed against the baseline, by crate and by function
+  --features   what each feature costs: builds without each of the default ones,
+               with each of the others
   --markdown   print Markdown
   --update     make what was measured the new baseline
   -h, --help   this text
@@ -51,6 +54,7 @@ Exit status: 0 within bounds; 1 too large, or the file is not what it should be;
 struct Options {
     set: Option<String>,
     compare: bool,
+    features: bool,
     markdown: bool,
     update: bool,
     help: bool,
@@ -75,6 +79,7 @@ fn options() -> Result<Options, String> {
         match argument {
             Long("set") => options.set = Some(parser.value().and_then(|v| v.string()).map_err(text)?),
             Long("compare") => options.compare = true,
+            Long("features") => options.features = true,
             Long("markdown") => options.markdown = true,
             Long("update") => options.update = true,
             Short('h') | Long("help") => options.help = true,
@@ -91,6 +96,11 @@ fn run(options: Options) -> Result<bool, String> {
         return Ok(true);
     }
     let workspace = Workspace::find()?;
+    if options.features {
+        let (table, all_built) = features::costs(&workspace)?;
+        println!("{}", table.print(options.markdown));
+        return Ok(all_built);
+    }
     let budgets = Files::read(&workspace, "budgets")?;
     let budgets = Budgets::parse(&budgets.text).map_err(|e| budgets.error(&e))?;
     let name = options.set.as_deref().unwrap_or("default");

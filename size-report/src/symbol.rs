@@ -27,6 +27,21 @@ pub fn owner(mangled: &str) -> Option<String> {
     Some(owner.to_owned())
 }
 
+/// The module directly under `krate` that a readable name speaks of first.
+pub fn module<'n>(name: &'n str, krate: &str) -> Option<&'n str> {
+    let mut rest = name;
+    loop {
+        let (before, after) = rest.split_once(krate)?;
+        let path =
+            after.strip_prefix("::").filter(|_| !before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_'));
+        let module = path.and_then(|p| p.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next());
+        if module.is_some_and(|m| !m.is_empty()) {
+            return module;
+        }
+        rest = after;
+    }
+}
+
 /// The crate at the root of a v0 name's path: for an implementation, of the path where it is written.
 fn v0_crate(mangled: &str) -> Option<&str> {
     let mut rest = mangled.strip_prefix("_R")?;
@@ -175,6 +190,22 @@ mod tests {
             ("<core::iter::Map<I,F> as core::iter::Iterator>::next", "core"),
         ] {
             assert_eq!(crate_of_text(name), Some(krate), "{name}");
+        }
+    }
+
+    #[test]
+    fn modules() {
+        for (name, want) in [
+            ("rdreport::net::dns::ask", Some("net")),
+            ("<rdreport::http::Client as core::ops::Drop>::drop", Some("http")),
+            ("table of <not_rdreport::a::B as rdreport::sink::Sink>::put", Some("sink")),
+            ("core::ptr::drop_in_place<rdreport::journal::File>", Some("journal")),
+            ("main", None),
+            ("rdreport", None),
+            ("rdreport::", None),
+            ("", None),
+        ] {
+            assert_eq!(module(name, "rdreport"), want, "{name}");
         }
     }
 

@@ -21,6 +21,7 @@ mod measure;
 mod report;
 mod symbol;
 mod table;
+mod treemap;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ with size-report/baseline and size-report/budgets.
   --features   what each feature costs: builds without each of the default ones,
                with each of the others
   --markdown   print Markdown
+  --treemap    draw size-report/treemap.svg anew
   --update     make what was measured the new baseline
   -h, --help   this text
 
@@ -56,6 +58,7 @@ struct Options {
     compare: bool,
     features: bool,
     markdown: bool,
+    treemap: bool,
     update: bool,
     help: bool,
 }
@@ -81,6 +84,7 @@ fn options() -> Result<Options, String> {
             Long("compare") => options.compare = true,
             Long("features") => options.features = true,
             Long("markdown") => options.markdown = true,
+            Long("treemap") => options.treemap = true,
             Long("update") => options.update = true,
             Short('h') | Long("help") => options.help = true,
             other => return Err(text(other.unexpected())),
@@ -120,6 +124,10 @@ fn run(options: Options) -> Result<bool, String> {
     println!("{}", context.findings());
     if let Some(then) = baseline_file.comment(COMPRESSORS).filter(|then| *then != compressors) {
         println!("The baseline's compressed sizes are by other versions: {then}; here {compressors}");
+    }
+    if options.treemap {
+        let path = workspace.root.join("size-report/treemap.svg");
+        std::fs::write(&path, treemap::draw(&measured.pieces)).map_err(|e| format!("{}: {e}", path.display()))?;
     }
     if options.update {
         gate::update(name, &measured, &mut baseline);

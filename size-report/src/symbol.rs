@@ -42,6 +42,32 @@ pub fn module<'n>(name: &'n str, krate: &str) -> Option<&'n str> {
     }
 }
 
+/// `<a::b::Type<T> as c::Trait>::method` is `Type::method`, `a::b::function` is `b::function`.
+pub fn short(name: &str) -> String {
+    let (of, rest) = match name.strip_prefix('<').and_then(|inside| Some((inside, split_impl(inside)?))) {
+        Some((inside, (of, how))) => {
+            let taken = how.map_or(of.len(), |how| of.len() + " as ".len() + how.len());
+            (Some(of), &inside[taken + 1..])
+        }
+        None => (None, name),
+    };
+    let outer = |text: &str| {
+        let mut depth = 0;
+        let mut kept = String::new();
+        for c in text.chars() {
+            depth += i32::from(c == '<');
+            if depth == 0 {
+                kept.push(c);
+            }
+            depth -= i32::from(c == '>' && depth > 0);
+        }
+        kept
+    };
+    let path = [of.map(|of| outer(of) + "::").unwrap_or_default(), outer(rest)].concat();
+    let parts: Vec<_> = path.split("::").filter(|p| !p.is_empty()).collect();
+    parts[parts.len().saturating_sub(2)..].join("::")
+}
+
 /// The crate at the root of a v0 name's path: for an implementation, of the path where it is written.
 fn v0_crate(mangled: &str) -> Option<&str> {
     let mut rest = mangled.strip_prefix("_R")?;
@@ -206,6 +232,22 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(module(name, "rdreport"), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn short_names() {
+        for (name, want) in [
+            ("<rustls::hs::ExpectHello as rustls::State<rustls::Data>>::handle", "ExpectHello::handle"),
+            ("webpki::verify_cert::ChainOptions<V>::build_chain", "ChainOptions::build_chain"),
+            ("rustls::enums::<impl core::convert::From<rustls::enums::X> for u16>::from", "enums::from"),
+            ("core::ptr::drop_in_place<alloc::vec::Vec<u8>>", "ptr::drop_in_place"),
+            ("memcpy", "memcpy"),
+            ("<T>", "T"),
+            ("<", ""),
+            ("", ""),
+        ] {
+            assert_eq!(short(name), want, "{name}");
         }
     }
 

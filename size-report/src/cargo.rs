@@ -1,7 +1,7 @@
 //! Builds what is measured: the binary as it ships, and the same once more with symbols and a link map.
 //!
-//! The second has a folder of its own under the target folder, so that neither build undoes the other and both stay incremental. They run
-//! at the same time: most of each is one thread's link-time optimisation. Both get the flags through `cargo rustc`, whose extra arguments
+//! The second has a folder of its own under the target folder, so that neither build undoes the other and both stay incremental. After the
+//! first time they run at once: most of each is one thread's link-time optimisation. Both get the flags through `cargo rustc`, whose extra arguments
 //! do not enter the names' hashes (a changed profile could), so that the code is the same; [`crate::elf::difference`] checks that it is.
 
 use std::io::{BufRead, BufReader};
@@ -12,13 +12,20 @@ use serde_json::Value;
 
 /// The variable by which `build.rs` tells the date it put into the binary.
 const BUILD_DATE: &str = "RDREPORT_BUILD_DATE";
+/// The one by which it is told which to put there.
+const EPOCH: &str = "SOURCE_DATE_EPOCH";
+/// Errors of the compiler go to standard error as ever.
+const MESSAGES: &str = "json-render-diagnostics";
+/// The feature that is the list of those on by default.
+const DEFAULT: &str = "default";
 pub const BINARY: &str = "rdreport";
 
-/// Where to build, and which features.
+/// What cargo knows of the workspace.
 pub struct Workspace {
     pub root: PathBuf,
     /// Cargo's target folder.
     target: PathBuf,
+    metadata: Value,
 }
 
 pub struct Built {
@@ -30,12 +37,10 @@ pub struct Built {
     pub libraries: Vec<PathBuf>,
 }
 
-/// What a cargo process said while it ran.
-#[derive(Default)]
-struct Messages {
-    executable: Option<PathBuf>,
+/// What a cargo process made.
+struct Finished {
+    executable: PathBuf,
     libraries: Vec<PathBuf>,
-    build_date: Option<String>,
 }
 
 impl Workspace {
@@ -46,54 +51,85 @@ impl Workspace {
         let mut metadata = cargo(&root);
         metadata.args(["metadata", "--no-deps", "--format-version", "1"]);
         let output = metadata.output().map_err(|e| format!("cannot run cargo: {e}"))?;
-        let value: Value = serde_json::from_slice(&output.stdout).map_err(|e| format!("cargo metadata: {e}"))?;
-        let target = value["target_directory"].as_str().ok_or("cargo metadata names no target folder")?.into();
-        Ok(Workspace { root, target })
+        let metadata: Value = serde_json::from_slice(&output.stdout).map_err(|e| format!("cargo metadata: {e}"))?;
+        let target = metadata["target_directory"].as_str().ok_or("cargo metadata names no target folder")?.into();
+        Ok(Workspace { root, target, metadata })
     }
 
-    /// Both builds of one set of features. `arguments` are cargo's, such as `--no-default-features`. The default set's shipped binary is
-    /// the one that `cargo build --release` leaves; those of other sets go elsewhere, not to be taken for it. The map is called after the
-    /// set: cargo does not link again what it has, and another set's map would stay.
+    /// Both builds of one set of features. `arguments` are cargo's, such as `--no-default-features`. The map is called after the set:
+    /// cargo does not link again what it has, and another set's map would stay.
     pub fn build(&self, set: &str, arguments: &[String]) -> Result<Built, String> {
         let own = self.target.join("size-report");
         let map = own.join(format!("{set}.map"));
-        let mut shipped = cargo(&self.root);
-        shipped
-            .args(["build", "--release", "--bin", BINARY, "--message-format", "json-render-diagnostics"])
-            .args(arguments);
-        if !arguments.is_empty() {
-            shipped.arg("--target-dir").arg(self.target.join("size-report-sets"));
-        }
         let mut unstripped = cargo(&self.root);
-        unstripped.args([
-            "rustc",
-            "--release",
-            "--bin",
-            BINARY,
-            "--quiet",
-            "--message-format",
-            "json-render-diagnostics",
-        ]);
+        unstripped.args(["rustc", "--release", "--bin", BINARY, "--quiet", "--message-format", MESSAGES]);
         unstripped.arg("--target-dir").arg(&own).args(arguments);
         unstripped.args(["--", "-Cstrip=none"]).arg(format!("-Clink-arg=-Wl,-Map={}", map.display()));
 
+        let mut shipped = start(&mut self.shipping(arguments))?;
+        let mut date = None;
         let mut second = None;
-        let first = watch(start(&mut shipped)?, "cargo build", |date| {
-            second = Some(start(unstripped.env("SOURCE_DATE_EPOCH", date)));
+        let first = watch(&mut shipped, |build_date| {
+            date = Some(build_date.to_owned());
+            if own.exists() {
+                second = Some(start(unstripped.env(EPOCH, build_date)));
+            }
         });
-        // Waited for in any case, so that no cargo is left running.
-        let second = match second {
-            Some(child) => watch(child?, "cargo rustc", |_| {}),
-            None => Err(format!("the build script of {BINARY} told no {BUILD_DATE}")),
+        let second = match (second, &first, date) {
+            (Some(child), _, _) => Ok(child?),
+            (None, Ok(first), Some(date)) => {
+                self.seed(&first.executable, &own);
+                start(unstripped.env(EPOCH, date))
+            }
+            (None, Err(e), _) => Err(e.clone()),
+            (None, Ok(_), None) => Err(format!("the build script of {BINARY} told no {BUILD_DATE}")),
         };
+        // Waited for whatever became of the first, so that no cargo is left running.
+        let second = second.and_then(|mut child| watch(&mut child, |_| {}));
         let (first, second) = (first?, second?);
-        let none = || format!("cargo built no {BINARY}");
-        Ok(Built {
-            shipped: first.executable.ok_or_else(none)?,
-            unstripped: second.executable.ok_or_else(none)?,
-            map,
-            libraries: second.libraries,
-        })
+        Ok(Built { shipped: first.executable, unstripped: second.executable, map, libraries: second.libraries })
+    }
+
+    /// The binary as it ships, nothing else.
+    pub fn build_shipped(&self, arguments: &[String]) -> Result<PathBuf, String> {
+        let mut child = start(&mut self.shipping(arguments))?;
+        Ok(watch(&mut child, |_| {})?.executable)
+    }
+
+    /// The default set's binary is the one that `cargo build --release` leaves; those of other sets go elsewhere, not to be taken for it.
+    fn shipping(&self, arguments: &[String]) -> Command {
+        let mut command = cargo(&self.root);
+        command.args(["build", "--release", "--bin", BINARY, "--message-format", MESSAGES]).args(arguments);
+        if !arguments.is_empty() {
+            command.arg("--target-dir").arg(self.target.join("size-report-sets"));
+        }
+        command
+    }
+
+    /// The features of [`BINARY`], and those of them that are on by default.
+    pub fn features(&self) -> Result<(Vec<String>, Vec<String>), String> {
+        let packages = self.metadata["packages"].as_array();
+        let package = packages
+            .and_then(|all| all.iter().find(|p| p["name"] == BINARY))
+            .ok_or("cargo metadata has no such package")?;
+        let features = package["features"].as_object().ok_or("cargo metadata names no features")?;
+        let default = features.get(DEFAULT).and_then(Value::as_array).into_iter().flatten();
+        let default = default.filter_map(Value::as_str).map(str::to_owned).collect();
+        Ok((features.keys().filter(|name| *name != DEFAULT).cloned().collect(), default))
+    }
+
+    /// The first time, the second build starts from the libraries of the first: they are the same, and are most of the work. Should cargo
+    /// not take them, they are built again.
+    fn seed(&self, shipped: &Path, own: &Path) {
+        let Some(from) = shipped.parent() else { return };
+        let to = own.join(from.strip_prefix(&self.target).unwrap_or(Path::new("release")));
+        let made = std::fs::create_dir_all(&to);
+        let folders = [".fingerprint", "build", "deps"].map(|name| from.join(name));
+        // With their times, by which cargo knows what is fresh.
+        let copied = made.and_then(|()| Command::new("cp").arg("-a").args(folders).arg(&to).status());
+        if !copied.is_ok_and(|status| status.success()) {
+            eprintln!("size-report: cannot copy {}; all is built twice", from.display());
+        }
     }
 }
 
@@ -124,36 +160,28 @@ fn start(command: &mut Command) -> Result<Child, String> {
 }
 
 /// Reads cargo's messages to their end. `dated` is called as soon as the build's date is known.
-fn watch(mut child: Child, what: &str, mut dated: impl FnMut(&str)) -> Result<Messages, String> {
-    let mut messages = Messages::default();
+fn watch(child: &mut Child, mut dated: impl FnMut(&str)) -> Result<Finished, String> {
+    let mut executable = None;
+    let mut libraries = Vec::new();
     let pipe = child.stdout.take().ok_or("cargo has no standard output")?;
     for line in BufReader::new(pipe).lines() {
-        let line = line.map_err(|e| format!("{what}: {e}"))?;
+        let line = line.map_err(|e| format!("cargo's messages: {e}"))?;
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
-        messages.take(&message);
         if let Some(date) = build_date(&message) {
             dated(date);
-            messages.build_date = Some(date.to_owned());
+        }
+        if message["reason"] == "compiler-artifact" {
+            executable = message["executable"].as_str().map(PathBuf::from).or(executable);
+            let files = message["filenames"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            libraries.extend(files.filter(|f| f.ends_with(".rlib")).map(PathBuf::from));
         }
     }
-    let status = child.wait().map_err(|e| format!("{what}: {e}"))?;
+    let status = child.wait().map_err(|e| format!("cargo: {e}"))?;
     if !status.success() {
-        return Err(format!("{what} failed ({status})"));
+        return Err(format!("cargo could not build it ({status})"));
     }
-    Ok(messages)
-}
-
-impl Messages {
-    fn take(&mut self, message: &Value) {
-        if message["reason"] != "compiler-artifact" {
-            return;
-        }
-        if let Some(executable) = message["executable"].as_str() {
-            self.executable = Some(executable.into());
-        }
-        let files = message["filenames"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        self.libraries.extend(files.filter(|f| f.ends_with(".rlib")).map(PathBuf::from));
-    }
+    let executable = executable.ok_or_else(|| format!("cargo built no {BINARY}"))?;
+    Ok(Finished { executable, libraries })
 }
 
 fn build_date(message: &Value) -> Option<&str> {

@@ -13,6 +13,7 @@ mod compress;
 mod constants;
 mod elf;
 mod facts;
+mod features;
 mod gate;
 mod invariants;
 mod map;
@@ -20,6 +21,7 @@ mod measure;
 mod report;
 mod symbol;
 mod table;
+mod treemap;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,7 +41,10 @@ with size-report/baseline and size-report/budgets.
 
   --set NAME   measure a feature set of size-report/budgets other than `default`
   --compare    what changed against the baseline, by crate and by function
+  --features   what each feature costs: builds without each of the default ones,
+               with each of the others
   --markdown   print Markdown
+  --treemap    draw size-report/treemap.svg anew
   --update     make what was measured the new baseline
   -h, --help   this text
 
@@ -51,7 +56,9 @@ Exit status: 0 within bounds; 1 too large, or the file is not what it should be;
 struct Options {
     set: Option<String>,
     compare: bool,
+    features: bool,
     markdown: bool,
+    treemap: bool,
     update: bool,
     help: bool,
 }
@@ -75,7 +82,9 @@ fn options() -> Result<Options, String> {
         match argument {
             Long("set") => options.set = Some(parser.value().and_then(|v| v.string()).map_err(text)?),
             Long("compare") => options.compare = true,
+            Long("features") => options.features = true,
             Long("markdown") => options.markdown = true,
+            Long("treemap") => options.treemap = true,
             Long("update") => options.update = true,
             Short('h') | Long("help") => options.help = true,
             other => return Err(text(other.unexpected())),
@@ -91,6 +100,11 @@ fn run(options: Options) -> Result<bool, String> {
         return Ok(true);
     }
     let workspace = Workspace::find()?;
+    if options.features {
+        let (table, all_built) = features::costs(&workspace)?;
+        println!("{}", table.print(options.markdown));
+        return Ok(all_built);
+    }
     let budgets = Files::read(&workspace, "budgets")?;
     let budgets = Budgets::parse(&budgets.text).map_err(|e| budgets.error(&e))?;
     let name = options.set.as_deref().unwrap_or("default");
@@ -110,6 +124,10 @@ fn run(options: Options) -> Result<bool, String> {
     println!("{}", context.findings());
     if let Some(then) = baseline_file.comment(COMPRESSORS).filter(|then| *then != compressors) {
         println!("The baseline's compressed sizes are by other versions: {then}; here {compressors}");
+    }
+    if options.treemap {
+        let path = workspace.root.join("size-report/treemap.svg");
+        std::fs::write(&path, treemap::draw(&measured.pieces)).map_err(|e| format!("{}: {e}", path.display()))?;
     }
     if options.update {
         gate::update(name, &measured, &mut baseline);

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::attribute::{Kind, Piece};
+use crate::cargo::BINARY;
 use crate::elf::Elf;
 use crate::facts::Facts;
 use crate::gate::{self, Delta};
 use crate::measure::{FILE, Measured};
+use crate::symbol;
 use crate::table::{Table, change, number, percent};
 
 /// How many of the largest functions and constants are listed.
@@ -30,6 +32,7 @@ impl Context<'_> {
             sections(&elf),
             segments(&elf),
             self.crates(),
+            self.modules(),
             self.largest("functions", |p| p.kind == Kind::Code),
             self.largest("data", |p| matches!(p.kind, Kind::Constant | Kind::Data)),
         ])
@@ -90,6 +93,27 @@ impl Context<'_> {
         for (owner, bytes) in named.chain([(None, rows.iter().map(|r| r.1).sum())]) {
             let cells = [owner.unwrap_or("total").to_owned(), number(bytes), percent(bytes as i64, whole)];
             table.row(cells.into_iter().chain([Kind::Code, Kind::Constant, Kind::Data].map(|kind| of(owner, kind))));
+        }
+        table
+    }
+
+    /// Our own crate, part by part.
+    fn modules(&self) -> Table {
+        let mut table =
+            Table::new(format!("Bytes of {BINARY} by module"), &["module", ">bytes", ">code", ">constants", ">data"]);
+        let mut modules: BTreeMap<&str, [u64; 3]> = BTreeMap::new();
+        for piece in self.measured.pieces.iter().filter(|p| p.owner == BINARY) {
+            let kinds = modules.entry(symbol::module(&piece.name, BINARY).unwrap_or("(no module)")).or_default();
+            match piece.kind {
+                Kind::Code => kinds[0] += piece.size(),
+                Kind::Constant => kinds[1] += piece.size(),
+                Kind::Data | Kind::Overhead => kinds[2] += piece.size(),
+            }
+        }
+        let mut rows: Vec<_> = modules.into_iter().collect();
+        rows.sort_by_key(|(_, kinds)| std::cmp::Reverse(kinds.iter().sum::<u64>()));
+        for (module, kinds) in rows {
+            table.row([module.to_owned(), number(kinds.iter().sum())].into_iter().chain(kinds.map(number)));
         }
         table
     }

@@ -27,6 +27,47 @@ pub fn owner(mangled: &str) -> Option<String> {
     Some(owner.to_owned())
 }
 
+/// The module directly under `krate` that a readable name speaks of first.
+pub fn module<'n>(name: &'n str, krate: &str) -> Option<&'n str> {
+    let mut rest = name;
+    loop {
+        let (before, after) = rest.split_once(krate)?;
+        let path =
+            after.strip_prefix("::").filter(|_| !before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_'));
+        let module = path.and_then(|p| p.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next());
+        if module.is_some_and(|m| !m.is_empty()) {
+            return module;
+        }
+        rest = after;
+    }
+}
+
+/// `<a::b::Type<T> as c::Trait>::method` is `Type::method`, `a::b::function` is `b::function`.
+pub fn short(name: &str) -> String {
+    let (of, rest) = match name.strip_prefix('<').and_then(|inside| Some((inside, split_impl(inside)?))) {
+        Some((inside, (of, how))) => {
+            let taken = how.map_or(of.len(), |how| of.len() + " as ".len() + how.len());
+            (Some(of), &inside[taken + 1..])
+        }
+        None => (None, name),
+    };
+    let outer = |text: &str| {
+        let mut depth = 0;
+        let mut kept = String::new();
+        for c in text.chars() {
+            depth += i32::from(c == '<');
+            if depth == 0 {
+                kept.push(c);
+            }
+            depth -= i32::from(c == '>' && depth > 0);
+        }
+        kept
+    };
+    let path = [of.map(|of| outer(of) + "::").unwrap_or_default(), outer(rest)].concat();
+    let parts: Vec<_> = path.split("::").filter(|p| !p.is_empty()).collect();
+    parts[parts.len().saturating_sub(2)..].join("::")
+}
+
 /// The crate at the root of a v0 name's path: for an implementation, of the path where it is written.
 fn v0_crate(mangled: &str) -> Option<&str> {
     let mut rest = mangled.strip_prefix("_R")?;
@@ -175,6 +216,38 @@ mod tests {
             ("<core::iter::Map<I,F> as core::iter::Iterator>::next", "core"),
         ] {
             assert_eq!(crate_of_text(name), Some(krate), "{name}");
+        }
+    }
+
+    #[test]
+    fn modules() {
+        for (name, want) in [
+            ("rdreport::net::dns::ask", Some("net")),
+            ("<rdreport::http::Client as core::ops::Drop>::drop", Some("http")),
+            ("table of <not_rdreport::a::B as rdreport::sink::Sink>::put", Some("sink")),
+            ("core::ptr::drop_in_place<rdreport::journal::File>", Some("journal")),
+            ("main", None),
+            ("rdreport", None),
+            ("rdreport::", None),
+            ("", None),
+        ] {
+            assert_eq!(module(name, "rdreport"), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn short_names() {
+        for (name, want) in [
+            ("<rustls::hs::ExpectHello as rustls::State<rustls::Data>>::handle", "ExpectHello::handle"),
+            ("webpki::verify_cert::ChainOptions<V>::build_chain", "ChainOptions::build_chain"),
+            ("rustls::enums::<impl core::convert::From<rustls::enums::X> for u16>::from", "enums::from"),
+            ("core::ptr::drop_in_place<alloc::vec::Vec<u8>>", "ptr::drop_in_place"),
+            ("memcpy", "memcpy"),
+            ("<T>", "T"),
+            ("<", ""),
+            ("", ""),
+        ] {
+            assert_eq!(short(name), want, "{name}");
         }
     }
 

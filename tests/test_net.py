@@ -440,7 +440,7 @@ class Nameservers(InNamespace):
 
     def test_none(self):
         self.start("peer.example", seconds=5)
-        self.refused(6)
+        self.assertIn("/etc/resolv.conf", self.refused(6))
         self.assertEqual(self.http.posts, [])
 
     def test_search_domains(self):

@@ -116,5 +116,9 @@ fn attempt(dial: &Dial<'_>, host: &str, port: u16, deadline: Deadline) -> Result
         Some(peers) => peers,
         None => lookup::lookup(dial, host, port, deadline)?,
     };
+    // The interface of a zone, or one with a link-local address, is not there yet.
+    if peers.is_empty() {
+        return Err(NetError::NoRoute);
+    }
     race::connect(&peers, deadline)
 }

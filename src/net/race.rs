@@ -41,7 +41,7 @@ pub(super) fn connect(peers: &[SocketAddr], deadline: Deadline) -> Result<Socket
     let mut next_at = Deadline::after_ms(0);
     loop {
         while tries.is_empty() || next_at.passed() {
-            let Some(peer) = peers.next() else { break };
+            let Some(peer) = peers.next().filter(|_| !deadline.passed()) else { break };
             match begin(peer) {
                 Ok((socket, true)) => return Ok(socket),
                 Ok((socket, false)) => {
@@ -97,12 +97,71 @@ impl Failures {
         }
     }
 
-    /// The error of all of them together. Without any there was no address to be tried yet.
+    /// The error of all of them together. Without any there was no time left to try.
     pub(super) fn verdict(self) -> NetError {
         match self.asked {
-            None => NetError::NoRoute,
-            Some(NetError::Connect(Errno::AFNOSUPPORT)) if self.no_route => NetError::NoRoute,
+            None | Some(NetError::Connect(Errno::AFNOSUPPORT)) if self.no_route => NetError::NoRoute,
+            None => NetError::ConnectTimeout,
             Some(e) => e,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn peer(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    /// An address at which nothing listens.
+    fn closed() -> SocketAddr {
+        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    }
+
+    #[test]
+    fn the_first_that_answers() {
+        let open = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peers = [closed(), closed(), open.local_addr().unwrap(), closed()];
+        assert!(connect(&peers, Deadline::after_ms(5_000)).is_ok());
+        assert!(open.accept().is_ok());
+    }
+
+    #[test]
+    fn none_answers() {
+        let refused = Some(NetError::Connect(Errno::CONNREFUSED));
+        assert_eq!(connect(&[closed(), closed()], Deadline::after_ms(5_000)).err(), refused);
+        assert_eq!(connect(&[closed()], Deadline::after_ms(0)).err(), Some(NetError::ConnectTimeout));
+    }
+
+    /// What all failures together say, those at once being (error, peer).
+    fn verdict(at_once: &[(Errno, &str)], asked: Option<NetError>) -> NetError {
+        let mut failures = Failures { asked, ..Failures::default() };
+        at_once.iter().for_each(|(e, text)| failures.at_once(*e, &peer(text)));
+        failures.verdict()
+    }
+
+    #[test]
+    fn what_is_waited_for() {
+        const V4: &str = "192.0.2.1:80";
+        const V6: &str = "[2001:db8::1]:80";
+        let refused = NetError::Connect(Errno::CONNREFUSED);
+        let no_ipv6 = (Errno::AFNOSUPPORT, V6);
+        for e in [Errno::NETUNREACH, Errno::HOSTUNREACH, Errno::ADDRNOTAVAIL, Errno::NETDOWN, Errno::NODEV] {
+            assert_eq!(verdict(&[(e, V4)], None), NetError::NoRoute);
+            assert_eq!(verdict(&[(e, V4), no_ipv6], None), NetError::NoRoute);
+            assert_eq!(verdict(&[no_ipv6, (e, V4)], None), NetError::NoRoute);
+            // Another address was asked: that counts.
+            assert_eq!(verdict(&[(e, V6)], Some(refused)), refused);
+            // This machine never gets a route to itself.
+            for own in ["127.0.0.1:80", "[::1]:80"] {
+                assert_eq!(verdict(&[(e, own)], None), NetError::Connect(e));
+            }
+        }
+        assert_eq!(verdict(&[no_ipv6], None), NetError::Connect(Errno::AFNOSUPPORT));
+        assert_eq!(verdict(&[no_ipv6], Some(refused)), refused);
+        assert_eq!(verdict(&[(Errno::ACCESS, V4)], None), NetError::Connect(Errno::ACCESS));
     }
 }

@@ -4,7 +4,6 @@
 use crate::args::{Arguments, Usage, Verb};
 use crate::encode::{self, Format};
 use crate::error::{Error, JournalError};
-use crate::gzip::Gzip;
 use crate::http::client::{Body, Client, Outcome};
 use crate::http::head::Fields;
 use crate::http::url::Url;
@@ -244,11 +243,7 @@ impl Body for JournalBody<'_> {
 fn write_journal(source: &mut Source, level: Option<u8>, out: &mut dyn Sink) -> Result<(), Error> {
     match level {
         None => encode::stream(source, Format::Export, out).map(drop),
-        Some(level) => {
-            let mut gzip = Gzip::new(out, level)?;
-            encode::stream(source, Format::Export, &mut gzip)?;
-            gzip.finish()
-        }
+        Some(level) => gzip::compressed(out, level, &mut |gzip| encode::stream(source, Format::Export, gzip).map(drop)),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::net::trust::PEM_MAX;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::string::{String, ToString};

@@ -1,0 +1,238 @@
+"""Servers that answer early, late, wrongly or not at all: what the report makes of it."""
+import os
+import subprocess
+import threading
+import time
+import unittest
+
+from peers import MACHINE, OK, Pki, Root, Server
+
+
+def answer(status, *fields, body=b""):
+    head = f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\n" + "".join(f"{f}\r\n" for f in fields) + "\r\n"
+    return head.encode() + body
+
+
+class Http(unittest.TestCase):
+    def deliver(self, behave, tls=None, key="url", extra=""):
+        """Reports to a server that behaves so; gives the result and the server."""
+        peer = Server(behave, tls=tls)
+        self.addCleanup(peer.close)
+        root = Root(f"rd.report.{key}={peer.url('/x')} rd.report.ca=/ca.pem {extra}")
+        self.addCleanup(root.remove)
+        root.write("ca.pem", Pki.read("ca.pem"))
+        return root.run("failed"), peer
+
+    def assert_failed(self, result, *words):
+        self.assertEqual(result.returncode, 1, result.stderr)
+        for word in words:
+            self.assertIn(word, result.stderr)
+        self.assertNotIn("pipe", result.stderr)
+
+    def test_every_success_is_one(self):
+        for status in (200, 201, 202, 204):
+            with self.subTest(status):
+                result, _ = self.deliver(lambda c, s: c.answer(answer(status)))
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn(f"delivered ({status}", result.stderr)
+
+    def test_every_other_status_is_a_failure(self):
+        for status in (400, 401, 403, 404, 405, 410, 413, 418, 429, 500, 503):
+            with self.subTest(status):
+                result, _ = self.deliver(lambda c, s: c.answer(answer(status)), extra="rd.report.timeout=1")
+                self.assert_failed(result, "rd.report.url=", f"the server answered {status}")
+
+    def test_interim_answers(self):
+        interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
+
+        def early(connection, server):
+            connection.sock.sendall(interim)
+            connection.answer(OK)
+
+        for key in ("url", "journal"):
+            with self.subTest(key):
+                result, _ = self.deliver(early, key=key)
+                self.assertEqual(result.returncode, 0, result.stderr)
+        result, _ = self.deliver(lambda c, s: c.answer(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000),
+                                 extra="rd.report.timeout=1")
+        self.assert_failed(result, "interim answers without end")
+
+    def test_redirects_that_keep_the_request(self):
+        for status in (307, 308):
+            for key in ("url", "journal"):
+                with self.subTest(f"{status} {key}"):
+                    target = Server()
+                    self.addCleanup(target.close)
+                    result, first = self.deliver(lambda c, s: c.answer(answer(status, f"Location: {target.url('/y?z')}")),
+                                                 key=key)
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    one, two = first.requests[0], target.requests[0]
+                    self.assertEqual((two.method, two.target), ("POST", "/y?z"))
+                    self.assertEqual(one.body, two.body, "the body is sent again from its beginning")
+                    self.assertGreater(len(two.body), 100)
+
+    def test_a_redirect_to_a_path(self):
+        def behave(connection, server):
+            connection.answer(OK if server.requests else answer(307, "Location: ../y"))
+
+        result, server = self.deliver(behave)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual([r.target for r in server.requests], ["/x", "/../y"])
+
+    def test_redirects_that_lose_the_request_are_refused(self):
+        for status in (301, 302, 303):
+            with self.subTest(status):
+                result, server = self.deliver(lambda c, s: c.answer(answer(status, "Location: /y")))
+                self.assert_failed(result, f"answered {status}", "redirect", "URL")
+                self.assertEqual(len(server.requests), 1)
+
+    def test_redirects_without_end(self):
+        result, server = self.deliver(lambda c, s: c.answer(answer(307, "Location: /x")))
+        self.assert_failed(result, "redirects in circles")
+        self.assertLess(server.connections, 10)
+
+    def test_a_redirect_out_of_tls_is_refused(self):
+        plain = Server()
+        self.addCleanup(plain.close)
+        result, _ = self.deliver(lambda c, s: c.answer(answer(307, f"Location: {plain.url()}")), tls="p256")
+        self.assert_failed(result, "from https to http")
+        self.assertEqual(plain.connections, 0)
+
+    def test_credentials_do_not_follow_to_another_server(self):
+        target = Server()
+        self.addCleanup(target.close)
+        result, first = self.deliver(lambda c, s: c.answer(answer(307, f"Location: {target.url()}")),
+                                     extra='rd.report.header="X-Token: SECRET"')
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(first.requests[0].headers["x-token"], "SECRET")
+        self.assertNotIn("x-token", target.requests[0].headers)
+
+    def test_an_early_refusal_is_reported_by_its_code(self):
+        for tls in (None, "p256"):
+            for status in (401, 413):
+                for ending in ("stays", "closes", "resets"):
+                    with self.subTest(f"{tls} {status} {ending}"):
+                        def behave(connection, server):
+                            connection.head()
+                            connection.sock.sendall(answer(status))
+                            if ending == "stays":
+                                server.over.wait(60)
+                            elif ending == "resets":
+                                # Once the client has seen the answer: a reset takes away what it has not read.
+                                server.over.wait(1)
+                                connection.reset()
+
+                        over = threading.Event()
+                        peer = Server(behave, tls=tls, rcvbuf=4096)
+                        peer.over = over
+                        self.addCleanup(peer.close)
+                        self.addCleanup(over.set)
+                        root = noisy_root(peer.url("/x"))
+                        self.addCleanup(root.remove)
+                        began = time.monotonic()
+                        result = root.run("failed")
+                        self.assert_failed(result, f"the server answered {status}")
+                        self.assertLess(time.monotonic() - began, 20)
+
+    def test_what_is_not_http(self):
+        for said in (b"SSH-2.0-OpenSSH_9.2\r\n", b"\0" * 100, b"HTTP/1.1 abc\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+                     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"):
+            with self.subTest(said):
+                result, _ = self.deliver(lambda c, s: c.answer(said), extra="rd.report.timeout=1")
+                self.assert_failed(result, "does not speak HTTP")
+
+    def test_answers_that_are_cut(self):
+        for said in (b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n123",
+                     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"):
+            with self.subTest(said):
+                result, _ = self.deliver(lambda c, s: c.answer(said), extra="rd.report.timeout=1")
+                self.assert_failed(result, "closed the connection")
+
+    def test_a_head_of_100_kb(self):
+        head = b"HTTP/1.1 200 OK\r\n" + b"X-Fill: " + b"x" * 100_000 + b"\r\n\r\n"
+        result, _ = self.deliver(lambda c, s: c.answer(head), extra="rd.report.timeout=1")
+        self.assert_failed(result, "too large")
+
+    def test_a_server_that_never_answers(self):
+        over = threading.Event()
+        self.addCleanup(over.set)
+
+        def one_byte_a_second(connection, server):
+            connection.request()
+            for byte in OK:
+                connection.sock.sendall(bytes([byte]))
+                if over.wait(1):
+                    return
+
+        for behave in (lambda c, s: over.wait(60), one_byte_a_second):
+            began = time.monotonic()
+            result, _ = self.deliver(behave, extra="rd.report.timeout=2")
+            self.assert_failed(result, "in time", "rd.report.timeout=")
+            self.assertLess(time.monotonic() - began, 3)
+
+    def test_nobody_listens(self):
+        peer = Server()
+        peer.listener.close()
+        root = Root(f"rd.report.url={peer.url()} rd.report.timeout=2")
+        self.addCleanup(root.remove)
+        self.assert_failed(root.run("failed"), "connection refused")
+
+    def test_one_sink_that_hangs_takes_nothing_from_the_others(self):
+        over = threading.Event()
+        self.addCleanup(over.set)
+        hanging, good = Server(lambda c, s: over.wait(60)), Server()
+        self.addCleanup(hanging.close)
+        self.addCleanup(good.close)
+        root = Root(f"rd.report.url={hanging.url()} rd.report.url={good.url('/a')} rd.report.journal={hanging.url()} "
+                    f"rd.report.journal={good.url('/j')} rd.report.timeout=8")
+        self.addCleanup(root.remove)
+        began = time.monotonic()
+        result = root.run("failed")
+        self.assertLess(time.monotonic() - began, 9)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stderr.count(": delivered"), 2, result.stderr)
+        self.assertEqual(sorted(r.target for r in good.requests), ["/a", "/j"])
+
+    def test_headers(self):
+        def behave(connection, server):
+            connection.answer(OK)
+
+        peer = Server(behave)
+        self.addCleanup(peer.close)
+        root = Root(f"rd.report.url=http://us%40er:p%3Aw@localhost:{peer.port}/a?b=%2F "
+                    "rd.report.header='X-Token: @/token' rd.report.header='X-Node: n-${machine_id}-${state}' "
+                    "rd.report.header='X-Bad: @/missing' rd.report.header='Content-Length: 1'")
+        self.addCleanup(root.remove)
+        root.write("token", "s3cr3t\n")
+        root.write("etc/machine-id", "m1\n")
+        result = root.run("failed")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        headers = peer.requests[0].headers
+        self.assertEqual(headers["x-token"], "s3cr3t")
+        self.assertEqual(headers["x-node"], "n-m1-failed")
+        self.assertEqual(headers["authorization"], "Basic dXNAZXI6cDp3")
+        self.assertEqual(peer.requests[0].target, "/a?b=%2F")
+        self.assertNotIn("x-bad", headers)
+        self.assertIn("rd.report.header=X-Bad: its file cannot be read", result.stderr)
+        self.assertIn("rd.report.header=Content-Length: this field is set by rdreport", result.stderr)
+        self.assertNotIn("s3cr3t", result.stderr + result.stdout)
+
+
+def noisy_root(url):
+    """A root whose journal is too large, and too much noise, for the buffers of a connection."""
+    root = Root(f"rd.report.journal={url} rd.report.ca=/ca.pem", journal=None)
+    root.write("ca.pem", Pki.read("ca.pem"))
+    folder = os.path.join(root.path, f"run/log/journal/{MACHINE}")
+    os.makedirs(folder)
+    entries = []
+    for number in range(400):
+        noise = os.urandom(30_000).hex().encode()
+        entries.append(b"__REALTIME_TIMESTAMP=%d\n__MONOTONIC_TIMESTAMP=%d\n_BOOT_ID=%s\nMESSAGE=%s\n\n"
+                       % (1_700_000_000_000_000 + number, number, b"7" * 32, noise))
+    subprocess.run(["/lib/systemd/systemd-journal-remote", "-o", os.path.join(folder, "system.journal"), "-"],
+                   input=b"".join(entries), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return root
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -4,6 +4,8 @@ mod aead;
 mod hash;
 mod kx;
 mod verify;
+#[cfg(test)]
+mod wycheproof;
 
 use crate::sys;
 use aead::Aead;

@@ -1,0 +1,205 @@
+"""The binary as a file, its arguments, `check`, and input that is wrong: one clear line each, and the rest still runs."""
+import os
+import re
+import subprocess
+import unittest
+
+from peers import BINARY, HERE, MACHINE, Pki, Root, Server
+
+
+class File(unittest.TestCase):
+    def readelf(self, *args):
+        return subprocess.run(["readelf", "-W", *args, BINARY], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    def test_it_is_static(self):
+        segments = self.readelf("-l")
+        self.assertNotIn("INTERP", segments)
+        self.assertNotIn("DYNAMIC", segments)
+        self.assertIn("no dynamic section", self.readelf("-d"))
+        self.assertIn("EXEC", self.readelf("-h"))
+        self.assertNotRegex(segments, r"LOAD.* RWE ")
+        self.assertRegex(segments, r"GNU_STACK.* RW ")
+
+    def test_it_is_stripped_and_names_no_path(self):
+        self.assertNotIn(".symtab", self.readelf("-S"))
+        self.assertNotIn(".eh_frame", self.readelf("-S"))
+        with open(BINARY, "rb") as file:
+            content = file.read()
+        for word in (os.path.dirname(HERE).encode(), b"/.cargo/", b"/rustc/", b"GLIBC"):
+            self.assertNotIn(word, content)
+
+
+class Arguments(unittest.TestCase):
+    def run_plain(self, *args):
+        return subprocess.run([BINARY, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=30)
+
+    def test_help_names_every_setting_of_the_readme(self):
+        result = self.run_plain("--help")
+        self.assertEqual(result.returncode, 0)
+        with open(os.path.join(HERE, "..", "README.md")) as file:
+            readme = re.findall(r"^\| `([a-z0-9.]+)` \| `?([^|`]*)`? \| ([^|]*) \| ([^|]*) \|$", file.read(), re.M)
+        told = re.findall(r"^  rd\.report\.([a-z0-9.]+)=?(.*)\n      (.*) \[(.*)\]( \(not in this version yet\))?$",
+                          result.stdout, re.M)
+        self.assertGreater(len(told), 20)
+        rows = [(key, value.replace("\\", "").strip(), default.strip(), text.strip())
+                for key, value, default, text in readme]
+        later = " *(not in this version yet)*"
+        self.assertEqual(rows, [(key, value, default, text + (later if is_later else ""))
+                                for key, value, text, default, is_later in told])
+
+    def test_version(self):
+        self.assertRegex(self.run_plain("--version").stdout, r"^rdreport \d+\.\d+\.\d+\n$")
+
+    def test_wrong_usage(self):
+        for args in ((), ("nonsense",), ("failed", "--stage"), ("failed", "--code", "x"), ("--root",), ("--root", "/nowhere", "check"),
+                     ("journal", "--format", "xml")):
+            with self.subTest(args):
+                result = self.run_plain(*args)
+                self.assertEqual((result.returncode, result.stdout), (2, ""))
+                self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+
+    def test_a_closed_standard_output_does_not_kill(self):
+        root = Root("")
+        self.addCleanup(root.remove)
+        script = f"{BINARY} --root {root.path} journal; echo $? >&2"
+        result = subprocess.run(["bash", "-c", f"({script}) | head -c 10"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, timeout=30)
+        self.assertEqual((result.stdout, result.stderr), ("__CURSOR=s", "0\n"))
+
+    def test_closed_descriptors_are_not_taken_for_sockets(self):
+        server = Server()
+        self.addCleanup(server.close)
+        root = Root(f"rd.report.url={server.url('/x')} rd.report.nonsense=1")
+        self.addCleanup(root.remove)
+        subprocess.run(["bash", "-c", f"exec {BINARY} --root {root.path} failed <&- >&- 2>&-"], timeout=30, check=True)
+        self.assertEqual(len(server.requests), 1)
+        self.assertTrue(server.requests[0].body.startswith(b'{"schema":1'))
+
+
+class WrongInput(unittest.TestCase):
+    def failed(self, cmdline, lines, code, journal="initrd-systemd252-fakeignition", prepare=None):
+        """Reports with this command line; expects these lines, in which `...` is anything."""
+        root = Root(cmdline, journal)
+        self.addCleanup(root.remove)
+        if prepare:
+            prepare(root)
+        result = root.run("failed")
+        said = result.stderr.splitlines()
+        for line in lines:
+            pattern = ".*".join(re.escape(part) for part in line.split("..."))
+            self.assertTrue(any(re.fullmatch(pattern, one) for one in said), f"{line!r} is not in {result.stderr}")
+        self.assertEqual(len(said), len(lines), result.stderr)
+        self.assertEqual(result.returncode, code, result.stderr)
+
+    def setUp(self):
+        self.server = Server()
+        self.addCleanup(self.server.close)
+        self.good = f"rd.report.url={self.server.url('/ok')}"
+        self.delivered = f"rdreport: {self.good}: delivered (200, ..."
+
+    def test_no_command_line(self):
+        self.failed(None, ["rdreport: /proc/cmdline: no such file; nothing is known of where to report to"], 0)
+
+    def test_no_settings(self):
+        for line in ("", "quiet", "\n"):
+            self.failed(line, ["rdreport: nothing to report to: neither rd.report.url= nor rd.report.journal= ..."], 0)
+
+    def test_what_is_no_url(self):
+        self.failed(f"rd.report.url=nonsense rd.report.journal=https:///x {self.good}", [
+            "rdreport: rd.report.url=nonsense is not a URL that begins with http:// or https://",
+            "rdreport: rd.report.journal=https:///x has no valid host",
+            self.delivered,
+        ], 1)
+
+    def test_a_ca_file_that_is_missing_or_holds_nothing(self):
+        def prepare(root):
+            root.write("empty.pem", "")
+            root.write("text.pem", "no certificate\n")
+            root.write("broken.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+            root.write("folder/x", "")
+
+        names = ("missing", "empty", "text", "broken", "folder")
+        said = ("no such file", "holds no certificate", "holds no certificate", "... cannot be used", "not a file")
+        paths = [f"/{n}" if n == "folder" else f"/{n}.pem" for n in names]
+        self.failed(self.good + "".join(f" rd.report.ca={path}" for path in paths),
+                    [f"rdreport: rd.report.ca={path}: {why}; it is not trusted" for path, why in zip(paths, said)]
+                    + [self.delivered], 0, prepare=prepare)
+
+    def journal_line(self, why):
+        url = self.server.url("/journal")
+        return f"{self.good} rd.report.journal={url}", [f"rdreport: journal: {why}", self.delivered,
+                                                        f"rdreport: rd.report.journal={url}: not delivered: {why}"]
+
+    def test_no_journal(self):
+        cmdline, lines = self.journal_line("no journal file under /run/log/journal or /var/log/journal")
+        self.failed(cmdline, lines, 1, journal=None)
+
+    def test_settings_that_are_wrong_cost_themselves_alone(self):
+        self.failed(f"rd.report.timeout=soon rd.report.jurnal=x rd.report.on=sometimes {self.good}", [
+            "rdreport: rd.report.timeout: 'soon' is not a number in its range; using the default: ...",
+            "rdreport: rd.report.jurnal: no such setting; is rd.report.journal meant?",
+            "rdreport: rd.report.on: 'sometimes' is not known; using the default: ...",
+            self.delivered,
+        ], 0)
+        warnings = self.server.requests[0].body
+        self.assertIn(b'"rd.report.jurnal: no such setting; is rd.report.journal meant?"', warnings)
+
+    def test_states_that_are_not_reported(self):
+        root = Root(f"{self.good} rd.report.on=failed")
+        self.addCleanup(root.remove)
+        result = root.run("succeeded")
+        self.assertEqual((result.returncode, self.server.requests), (0, []))
+        self.assertIn("rd.report.on=", result.stderr)
+
+
+class Check(unittest.TestCase):
+    def check(self, cmdline, *args, stdin=None):
+        root = Root(cmdline, journal=None)
+        self.addCleanup(root.remove)
+        root.write("ca.pem", Pki.read("ca.pem"))
+        return root.run("check", *args, stdin=stdin)
+
+    LINE = ("quiet rd.report.url=https://u:PW@h.example/s?t=SECRET rd.report.journal=http://[::1]:8080/j?gzip=9 "
+            "rd.report.journal=put+https://s3.example/k?X-Sig=SECRET rd.report.ca=/ca.pem rd.report.header='X-T: SECRET' "
+            "rd.report.on=all")
+
+    def test_it_says_what_goes_where(self):
+        for args, cmdline, stdin in (((), self.LINE, None), (("-",), None, self.LINE)):
+            result = self.check(cmdline, *args, stdin=stdin)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            for said in ("rd.report.url = https://***@h.example/s?***", "rd.report.header = ***", "rd.report.timeout is not set",
+                         "POST the status to https://***@h.example/s?***: JSON, TLS",
+                         "POST the journal to http://[::1]:8080/j: export format, gzip level 9, chunked, without TLS",
+                         "PUT the journal to https://s3.example/k?***: export format, gzip level 6, with its length, TLS",
+                         "and 1 of rd.report.ca="):
+                self.assertIn(said, result.stdout)
+            self.assertNotIn("SECRET", result.stdout + result.stderr)
+            self.assertNotIn("PW", result.stdout + result.stderr)
+
+    def test_it_says_what_is_wrong(self):
+        result = self.check("rd.report.url=ftp://h/ rd.report.colour=red rd.report.action=panic")
+        self.assertEqual(result.returncode, 1)
+        for said in ("rd.report.url=ftp://h/ is not a URL", "rd.report.colour: no such setting",
+                     "rd.report.action: recognised, but this version does not act on it yet"):
+            self.assertIn(said, result.stderr)
+
+    def test_settings_of_later_versions_are_known(self):
+        with open(os.path.join(HERE, "..", "README.md")) as file:
+            keys = re.findall(r"^\| `([a-z0-9.]+)` \|", file.read(), re.M)
+        self.assertGreater(len(keys), 20)
+        result = self.check(" ".join(f"rd.report.{key}=1" for key in keys))
+        self.assertNotIn("no such setting", result.stderr)
+
+    def test_a_dry_run_sends_nothing(self):
+        server = Server()
+        self.addCleanup(server.close)
+        root = Root(f"rd.report.url={server.url('/s')}")
+        self.addCleanup(root.remove)
+        result = root.run("failed", "--dry-run")
+        self.assertEqual(result.returncode, 0)
+        self.assertIn(f"POST the status to {server.url('/s')}", result.stdout)
+        self.assertEqual(server.connections, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -10,6 +10,7 @@ pub mod format;
 mod lz4;
 pub mod printable;
 pub mod record;
+mod redact;
 pub mod source;
 pub mod window;
 #[cfg(feature = "xz")]

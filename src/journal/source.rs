@@ -92,12 +92,23 @@ impl Source {
                 _ => failure,
             });
         }
-        source.rewind();
+        source.restart(true);
         Ok(source)
     }
 
     /// Starts again from the beginning. What comes is the same, byte for byte.
     pub fn rewind(&mut self) {
+        self.restart(self.data.redacts());
+    }
+
+    /// Secrets masked in what was read since the beginning.
+    pub fn masked(&self) -> u64 {
+        self.data.masked()
+    }
+
+    /// Starts again from the beginning, with secrets masked or not (at first they are). What comes is the same each time, byte for byte.
+    pub fn restart(&mut self, redact: bool) {
+        self.data.restart(redact);
         self.last = None;
         self.problems = Problems::default();
         for stream in &mut self.files {

@@ -12,6 +12,7 @@ pub mod printable;
 pub mod record;
 mod redact;
 pub mod source;
+pub mod units;
 pub mod window;
 #[cfg(feature = "xz")]
 mod xz;

@@ -117,6 +117,11 @@ impl Source {
         }
     }
 
+    /// Entries that the files say they have.
+    pub fn entries(&self) -> u64 {
+        self.files.iter().fold(0, |sum, stream| sum.saturating_add(stream.file.header.entries))
+    }
+
     /// The next entry.
     pub fn next_entry(&mut self) -> Option<Entry> {
         if let Some(last) = self.last {

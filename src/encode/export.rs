@@ -128,7 +128,7 @@ fn digit(nibble: u8) -> u8 {
 #[cfg(test)]
 mod tests {
     use crate::encode::Format;
-    use crate::journal::tests::{Folder, fixture, written};
+    use crate::journal::tests::{Built, Folder, fixture, written};
 
     /// Without the lines that begin so. (No value of the fixtures has such a line.)
     fn without(export: &[u8], starts: &[&str]) -> Vec<u8> {
@@ -160,6 +160,56 @@ mod tests {
             );
             assert!(entries == 0 || stats.entries == entries);
         }
+    }
+
+    #[test]
+    fn secrets_are_masked() {
+        let name = "initrd-systemd252-ignition-files-badhash";
+        let folder = Folder::with_journals(&[("system.journal", fixture(&format!("{name}.journal")))]);
+        let mut source = folder.source();
+        let (plain, stats) = written(&mut source, Format::Export);
+        assert_eq!(stats.masked, 0);
+        source.restart(true);
+        let (masked, stats) = written(&mut source, Format::Export);
+        let text = String::from_utf8_lossy(&masked);
+        assert!(!text.contains("TOPSECRET") && !text.contains("notarealhash"));
+        assert!(text.contains("\nMESSAGE=          \"source\": \"data:,***\",\n"));
+        assert!(text.contains("\nMESSAGE=        \"passwordHash\": \"***\"\n"));
+        // Nothing else is touched.
+        let count = |text: &[u8]| text.split(|b| *b == b'\n').count();
+        assert_eq!(count(&masked), count(&plain));
+        let differ = plain.split(|b| *b == b'\n').zip(masked.split(|b| *b == b'\n')).filter(|(a, b)| a != b).count();
+        assert_eq!((stats.masked, differ as u64), (stats.masked, stats.masked), "{}", text.matches("***").count());
+        source.rewind();
+        assert!(written(&mut source, Format::Export) == (masked, stats));
+        source.restart(false);
+        assert!(written(&mut source, Format::Export).0 == plain);
+    }
+
+    #[test]
+    fn masked_values_are_framed_by_their_new_length() {
+        let key = "MESSAGE=-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\n";
+        let content = Built::new()
+            .entry(&[(0, b"A=1\n$6$salt$hash\xff"), (0, key.as_bytes())])
+            .entry(&[(0, b"MESSAGE=-----BEGIN RSA PRIVATE KEY-----")])
+            .entry(&[(0, b"MESSAGE=MIIEpAIBAAKCAQEA")])
+            .entry(&[(0, b"MESSAGE=another process")])
+            .entry(&[(0, b"MESSAGE=aGVsbG8=")])
+            .entry(&[(0, b"MESSAGE=-----END RSA PRIVATE KEY-----")])
+            .entry(&[(0, b"MESSAGE=MIIEpAIBAAKCAQEA")])
+            .finish();
+        let folder = Folder::with_journals(&[("system.journal", content)]);
+        let mut source = folder.source();
+        source.restart(true);
+        let (found, stats) = written(&mut source, Format::Export);
+        let text = String::from_utf8_lossy(&found);
+        let framed = b"A\n\x09\0\0\0\0\0\0\x001\n$6$***\xff\n";
+        assert!(found.windows(framed.len()).any(|w| w == framed), "{text}");
+        assert!(text.contains("-----BEGIN PRIVATE KEY-----***-----END PRIVATE KEY-----\n"), "{text}");
+        let messages: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("MESSAGE=")).collect();
+        let end = "-----END RSA PRIVATE KEY-----";
+        assert_eq!(messages[1..], ["***", "another process", "***", end, "MIIEpAIBAAKCAQEA"]);
+        assert_eq!(stats.masked, 5);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub enum Format {
 pub struct Stats {
     /// Entries written, those of our own left out.
     pub entries: u64,
+    /// Secrets masked in them.
+    pub masked: u64,
 }
 
 /// Writes the rest of `source` in `format`, from its beginning if it was not read yet; then an entry of our own for each
@@ -52,7 +54,7 @@ pub fn stream(source: &mut Source, format: Format, sink: &mut dyn Sink) -> Resul
         index = index.saturating_add(1);
     }
     out.flush()?;
-    Ok(Stats { entries })
+    Ok(Stats { entries, masked: source.masked() })
 }
 
 fn write(source: &mut Source, format: Format, entry: &Entry, out: &mut Buffer) -> Result<(), Error> {

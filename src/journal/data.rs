@@ -8,6 +8,7 @@ use super::format::{self, Codec, DATA_LEN};
 #[cfg(feature = "lz4")]
 use super::lz4::Lz4;
 use super::printable::{Scan, Text};
+use super::redact::Redact;
 use super::window::{Bytes, Windows};
 #[cfg(feature = "xz")]
 use super::xz::Xz;
@@ -33,6 +34,10 @@ const HISTORY: u64 = 128 * 1024;
 const MARK_MAX: usize = 80;
 /// Offsets below 256 TiB are told apart; the rest of a key is the file.
 const KEY_OFFSET_BITS: u32 = 48;
+/// What is given of a message that is a line of a private key.
+const WHOLE: &[u8] = b"MESSAGE=***";
+/// Messages that may be lines of a private key after one that began one: RSA with 8192 bits has 100.
+const KEY_LINES: u8 = 120;
 /// Bytes of a field's name at most (systemd's `journal_field_valid`).
 const NAME_MAX: usize = 64;
 
@@ -43,6 +48,8 @@ pub struct Field {
     pub name_len: u8,
     /// What name and value consist of.
     pub text: Text,
+    /// Whether something in it is masked, or all of its value.
+    secret: Secret,
     codec: Codec,
     /// Where the payload is, and its bytes there.
     at: u64,
@@ -50,14 +57,23 @@ pub struct Field {
     /// Bytes that are given of it, and the bytes that there should be; equal when nothing is missing.
     given: u64,
     full: u64,
+    /// Bytes of them that are left when secrets are masked.
+    shown: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Secret {
+    Nothing,
+    Parts,
+    Whole,
 }
 
 impl Field {
     /// Bytes that [`Data::read`] gives, name and `=` included.
     pub fn len(&self) -> u64 {
         match self.given == self.full {
-            true => self.given,
-            false => self.given.saturating_add(mark(self.given, self.full, &mut [0; MARK_MAX]).len() as u64),
+            true => self.shown,
+            false => self.shown.saturating_add(mark(self.given, self.full, &mut [0; MARK_MAX]).len() as u64),
         }
     }
 
@@ -67,7 +83,12 @@ impl Field {
         let mut scan = Scan::new();
         scan.push(bytes);
         let len = bytes.len() as u64;
-        Some(Self { name_len, text: scan.end(), codec: Codec::Plain, at: start, stored: len, given: len, full: len })
+        Some(Self { name_len, text: scan.end(), ..Self::plain(start, len) })
+    }
+
+    fn plain(at: u64, len: u64) -> Self {
+        let (text, secret, codec) = (Text::Binary, Secret::Nothing, Codec::Plain);
+        Self { name_len: 0, text, secret, codec, at, stored: len, given: len, full: len, shown: len }
     }
 
     /// Where such a field lies.
@@ -121,6 +142,11 @@ pub struct Data {
     cache: Vec<Slot>,
     scratch: Box<Scratch>,
     codecs: Codecs,
+    /// Whether secrets are masked; how many were in what was read.
+    redact: bool,
+    masked: u64,
+    /// Entries in which lines of a private key may follow, since one began in an entry of its own.
+    key_lines: u8,
 }
 
 /// The decoders that are built in.
@@ -165,7 +191,29 @@ impl Data {
                 #[cfg(feature = "zstd")]
                 zstd: Zstd::new(),
             },
+            redact: false,
+            masked: 0,
+            key_lines: 0,
         }
+    }
+
+    /// Whether secrets are masked from here on; from the beginning.
+    pub fn restart(&mut self, redact: bool) {
+        if self.redact != redact {
+            self.cache.iter_mut().for_each(|slot| slot.key = 0);
+        }
+        (self.redact, self.masked, self.key_lines) = (redact, 0, 0);
+        self.scratch.key = 0;
+    }
+
+    /// Secrets masked in what was read since the beginning.
+    pub fn masked(&self) -> u64 {
+        self.masked
+    }
+
+    /// Whether secrets are masked.
+    pub fn redacts(&self) -> bool {
+        self.redact
     }
 
     /// Looks at field `index` of `entry`: one pass over its payload, unless it is known already.
@@ -179,7 +227,7 @@ impl Data {
         if let Some(slot) = self.cache.get(slot_of(key)).filter(|slot| slot.key == key) {
             let len = slot.len.into();
             let (name_len, text) = (slot.name_len, slot.text);
-            return Ok(Field { name_len, text, codec: Codec::Plain, at, stored: len, given: len, full: len });
+            return Ok(Field { name_len, text, ..Field::plain(at, len) });
         }
         self.look(file, at)
     }
@@ -187,6 +235,22 @@ impl Data {
     /// Gives the payload of `field` to `output`: `NAME=value`, [`Field::len`] bytes. Only `output` can fail. A field of up to 16 KiB that
     /// is read before another one is looked at comes as one piece; others come in pieces of any size.
     pub fn read(&mut self, file: &JournalFile, field: &Field, output: &mut Output) -> Result<(), Error> {
+        match field.secret {
+            Secret::Nothing => return self.read_raw(file, field, output),
+            Secret::Whole => {
+                self.masked = self.masked.saturating_add(1);
+                return output(WHOLE);
+            }
+            Secret::Parts => {}
+        }
+        let mut redact = Redact::new();
+        self.read_raw(file, field, &mut |piece| redact.push(piece, output))?;
+        let (masked, _) = redact.end(output)?;
+        self.masked = self.masked.saturating_add(masked.into());
+        Ok(())
+    }
+
+    fn read_raw(&mut self, file: &JournalFile, field: &Field, output: &mut Output) -> Result<(), Error> {
         let key = key(file, field.at);
         if let Some(slot) = self.cache.get(slot_of(key)).filter(|slot| slot.key == key) {
             return output(slot.bytes.get(..slot.len.into()).unwrap_or_default());
@@ -216,7 +280,7 @@ impl Data {
     /// Reads the header of the data object whose payload is at `at` and, once, the payload.
     #[inline(never)]
     fn look(&mut self, file: &JournalFile, at: u64) -> Result<Field, Unread> {
-        let Self { windows, cache, scratch, codecs } = self;
+        let Self { windows, cache, scratch, codecs, .. } = self;
         let mut buf = [0; DATA_LEN];
         let head = file.header.data_len() as u64;
         let object = file.object(windows, at.saturating_sub(head), format::DATA, &mut buf).ok_or(Unread::Broken)?;
@@ -225,12 +289,13 @@ impl Data {
         if !codecs.has(codec) {
             return Err(Unread::Codec);
         }
-        let mut field = Field { name_len: 0, text: Text::Binary, codec, at, stored, given: 0, full: 0 };
+        let mut field = Field { codec, ..Field::plain(at, stored) };
         let key = key(file, at);
 
         // The last payload is kept, if it is not long, and short ones that many entries share are kept for longer.
         let is_shared = stored <= SLOT_LEN as u64 && format::u64_at(&buf, 56).is_some_and(|n| n > 1);
         let (mut scan, mut name, mut len) = (Scan::new(), Name::default(), 0usize);
+        let (mut redact, mut shown) = (self.redact.then(Redact::new), 0u64);
         scratch.key = 0;
         let poured = codecs.pour(windows, file, &field, &mut |piece| {
             scan.push(piece);
@@ -240,7 +305,10 @@ impl Data {
                 to.copy_from_slice(piece);
             }
             len = end;
-            Ok(())
+            match &mut redact {
+                Some(redact) => redact.push(piece, &mut |piece| count(&mut shown, piece)),
+                None => Ok(()),
+            }
         });
         let poured = poured.map_err(|_| Unread::Broken)?;
         field.given = poured.len;
@@ -252,6 +320,25 @@ impl Data {
         };
         field.name_len = name.end()?;
         field.text = scan.end();
+        field.shown = poured.len;
+        if let Some(redact) = redact {
+            let (masked, is_key) = redact.end(&mut |piece| count(&mut shown, piece)).unwrap_or_default();
+            if masked > 0 {
+                (field.secret, field.shown) = (Secret::Parts, shown);
+            }
+            let value = scratch.bytes.get(..len).unwrap_or_default();
+            if is_key {
+                self.key_lines = KEY_LINES;
+            } else if self.key_lines > 0 && value.starts_with(b"MESSAGE=") {
+                self.key_lines = self.key_lines.saturating_sub(1);
+                if value.starts_with(b"MESSAGE=-----END") {
+                    self.key_lines = 0;
+                } else if is_key_line(value) {
+                    (field.secret, field.shown) = (Secret::Whole, WHOLE.len() as u64);
+                }
+            }
+        }
+        let is_shared = is_shared && field.secret == Secret::Nothing;
         if is_shared && len <= SLOT_LEN {
             if let (Some(slot), Some(bytes)) = (cache.get_mut(slot_of(key)), scratch.bytes.first_chunk()) {
                 *slot = Slot { key, len: len as u8, name_len: field.name_len, text: field.text, bytes: *bytes };
@@ -364,6 +451,17 @@ impl Name {
             false => Err(Unread::Broken),
         }
     }
+}
+
+fn count(shown: &mut u64, piece: &[u8]) -> Result<(), Error> {
+    *shown = shown.saturating_add(piece.len() as u64);
+    Ok(())
+}
+
+/// Whether a message is nothing but base64, as a private key's lines are that are logged one by one.
+fn is_key_line(message: &[u8]) -> bool {
+    let value = message.get(b"MESSAGE=".len()..).unwrap_or_default().trim_ascii();
+    value.len() > 3 && value.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='))
 }
 
 /// What tells payloads apart: the file and the offset.

@@ -24,7 +24,7 @@ pub struct JournalFile {
 }
 
 /// An entry without its fields.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub struct Entry {
     /// Number of the file.
     pub file: u16,

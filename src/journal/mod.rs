@@ -10,7 +10,9 @@ pub mod format;
 mod lz4;
 pub mod printable;
 pub mod record;
+mod redact;
 pub mod source;
+pub mod units;
 pub mod window;
 #[cfg(feature = "xz")]
 mod xz;

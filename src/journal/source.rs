@@ -92,18 +92,34 @@ impl Source {
                 _ => failure,
             });
         }
-        source.rewind();
+        source.restart(true);
         Ok(source)
     }
 
     /// Starts again from the beginning. What comes is the same, byte for byte.
     pub fn rewind(&mut self) {
+        self.restart(self.data.redacts());
+    }
+
+    /// Secrets masked in what was read since the beginning.
+    pub fn masked(&self) -> u64 {
+        self.data.masked()
+    }
+
+    /// Starts again from the beginning, with secrets masked or not (at first they are). What comes is the same each time, byte for byte.
+    pub fn restart(&mut self, redact: bool) {
+        self.data.restart(redact);
         self.last = None;
         self.problems = Problems::default();
         for stream in &mut self.files {
             stream.file.rewind();
             stream.advance(&mut self.data, &mut self.problems);
         }
+    }
+
+    /// Entries that the files say they have.
+    pub fn entries(&self) -> u64 {
+        self.files.iter().fold(0, |sum, stream| sum.saturating_add(stream.file.header.entries))
     }
 
     /// The next entry.

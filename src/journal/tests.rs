@@ -37,8 +37,11 @@ impl Folder {
         Root::new(Some(self.0.as_os_str().as_encoded_bytes())).unwrap()
     }
 
+    /// The journal, with secrets as they are.
     pub(crate) fn source(&self) -> Source {
-        Source::open(&self.root()).unwrap()
+        let mut source = Source::open(&self.root()).unwrap();
+        source.restart(false);
+        source
     }
 }
 

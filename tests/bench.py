@@ -1,0 +1,134 @@
+"""Sends journals of several sizes to a TLS server on loopback, by rdreport and by `journalctl | gzip -6 | curl`, in turns on the same
+files, and prints CPU seconds, throughput, bytes sent and memory of both, and their ratios: machines differ and are noisy.
+
+Memory is what the page tables say at the end of the process (`VmHWM` is kept by the kernel in batches, and wrong by up to some hundred
+KB; `smaps_rollup` is exact): rdreport's is read while its last answer is held back, the largest of its processes.
+"""
+import glob
+import os
+import resource
+import subprocess
+import sys
+
+import large_journal
+from peers import BINARY, MACHINE, OK, Pki, Root, Server
+
+WORK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "work")
+ROUNDS = 3
+
+
+def rss_kb(parent):
+    """Exact resident KB of the children of `parent`, the largest."""
+    largest = 0
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(path) as file:
+                after = file.read().rsplit(")", 1)[1].split()
+            if int(after[1]) != parent:
+                continue
+            with open(os.path.join(os.path.dirname(path), "smaps_rollup")) as file:
+                largest = max(largest, *(int(line.split()[1]) for line in file if line.startswith("Rss:")))
+        except (OSError, IndexError, ValueError):
+            continue
+    return largest
+
+
+class Sink:
+    """A TLS server that counts what it is sent, and looks at the sender's memory before it answers."""
+
+    def __init__(self):
+        self.sender = None
+        self.rss = 0
+        self.received = 0
+        self.server = Server(self.take, tls="p256")
+
+    def take(self, connection, _):
+        request = connection.head()
+        chunked = request.headers.get("transfer-encoding") == "chunked"
+        received, step = 0, 0
+        while chunked:
+            size = int(connection.file.readline(), 16)
+            connection.file.read(size + 2)
+            received += size
+            step += 1
+            # In the middle of the stream as well, not at its end alone.
+            if self.sender and step % 64 == 0:
+                self.rss = max(self.rss, rss_kb(self.sender))
+            if size == 0:
+                break
+        self.received = received
+        if self.sender:
+            self.rss = max(self.rss, rss_kb(self.sender))
+        connection.sock.sendall(OK)
+
+
+def cpu():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def measured(run):
+    before = cpu()
+    run()
+    return cpu() - before
+
+
+def bench(mib):
+    folder = os.path.join(WORK, f"bench-{mib}")
+    journals = large_journal.make(os.path.join(folder, "run/log/journal", MACHINE), mib << 20)
+    sink = Sink()
+    url = sink.server.url("/journal")
+    root = Root(f"rd.report.journal={url} rd.report.ca=/ca.pem rd.report.timeout=3600", journal=None)
+    os.makedirs(os.path.join(root.path, "run/log"))
+    os.rename(os.path.join(folder, "run/log/journal"), os.path.join(root.path, "run/log/journal"))
+    journals = os.path.join(root.path, "run/log/journal", MACHINE)
+    root.write("ca.pem", Pki.read("ca.pem"))
+
+    def ours():
+        process = subprocess.Popen([BINARY, "--root", root.path, "failed"], stderr=subprocess.DEVNULL)
+        sink.sender = process.pid
+        if process.wait() != 0:
+            raise RuntimeError("rdreport did not deliver")
+
+    def theirs():
+        sink.sender = None
+        subprocess.run(f"journalctl -q --no-pager -o export -D {journals} | gzip -6 | curl -sS -f -T - "
+                       f"-X POST -H 'Content-Encoding: gzip' -H Expect: --cacert {Pki.file('ca.pem')} {url}",
+                       shell=True, check=True, stdout=subprocess.DEVNULL)
+
+    try:
+        rows = {"rdreport": [], "journalctl | gzip -6 | curl": []}
+        sent = {}
+        for _ in range(ROUNDS):
+            for name, run in zip(rows, (ours, theirs)):
+                rows[name].append(measured(run))
+                sent[name] = sink.received
+        size = int(subprocess.run(f"{BINARY} --root {root.path} journal | wc -c", shell=True, check=True,
+                                  stdout=subprocess.PIPE).stdout)
+    finally:
+        os.rename(os.path.join(root.path, "run/log/journal"), os.path.join(folder, "run/log/journal"))
+        root.remove()
+        sink.server.close()
+    best = {name: min(times) for name, times in rows.items()}
+    print(f"\n{size / (1 << 20):.0f} MiB of export format, over TLS, best of {ROUNDS}:\n")
+    print("| | CPU seconds | MiB/s | bytes sent | ratio | exact RSS |")
+    print("|---|---|---|---|---|---|")
+    for name in rows:
+        rss = f"{sink.rss} KB" if name == "rdreport" else ""
+        print(f"| `{name}` | {best[name]:.2f} | {size / (1 << 20) / best[name]:.0f} | {sent[name]} | "
+              f"{size / sent[name]:.2f} | {rss} |")
+    one, two = best["rdreport"], best["journalctl | gzip -6 | curl"]
+    print(f"\nrdreport takes {one / two:.2f} of the pipeline's CPU time and sends {sent['rdreport'] / sent['journalctl | gzip -6 | curl']:.3f} "
+          "of its bytes.", flush=True)
+    return sink.rss
+
+
+def main():
+    sizes = [int(arg) for arg in sys.argv[1:]] or [64]
+    over = [mib for mib in sizes if bench(mib) > 1536]
+    if over:
+        sys.exit(f"more than 1.5 MiB of memory at {over} MiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,11 +1,8 @@
 //! Record protection: AES-GCM (NIST SP 800-38D) and ChaCha20-Poly1305 (RFC 8439) in the shape of TLS 1.3 (RFC 8446
 //! section 5.2) and of TLS 1.2 (RFC 5288 section 3, RFC 7905 section 2).
 
-use aes_gcm::aead::consts::{U12, U16};
-use aes_gcm::aead::{AeadInOut, KeyInit};
-use aes_gcm::{Aes128Gcm, Aes256Gcm};
 use alloc::boxed::Box;
-use chacha20poly1305::ChaCha20Poly1305;
+use rdreport_aead::{Algorithm, Cipher, TAG_LEN};
 use rustls::crypto::cipher::{
     AeadKey, InboundOpaqueMessage, InboundPlainMessage, Iv, MessageDecrypter, MessageEncrypter, NONCE_LEN, Nonce,
     OutboundOpaqueMessage, OutboundPlainMessage, PrefixedPayload, Tls13AeadAlgorithm, UnsupportedOperationError,
@@ -15,8 +12,6 @@ use rustls::crypto::cipher::{
 use rustls::crypto::cipher::{KeyBlockShape, Tls12AeadAlgorithm, make_tls12_aad};
 use rustls::{ConnectionTrafficSecrets, ContentType, Error, ProtocolVersion};
 
-/// Bytes of the tag that each of the three appends.
-pub(super) const TAG_LEN: usize = 16;
 /// The part of an AES-GCM nonce that TLS 1.2 sends with each record (RFC 5288 section 3).
 #[cfg(feature = "tls12")]
 const EXPLICIT_LEN: usize = 8;
@@ -28,56 +23,13 @@ const SALT_LEN: usize = 4;
 const CONTENT_MAX: usize = 1 << 14;
 
 /// An algorithm of the suites. Each is used for both versions.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Aead {
-    Aes128Gcm,
-    Aes256Gcm,
-    ChaCha20Poly1305,
-}
-
-/// A keyed algorithm: what the record layers need of it, behind one pointer.
-pub(super) trait Cipher: Send + Sync {
-    /// Encrypts `text` in place; gives its tag.
-    fn seal(&self, nonce: &[u8; NONCE_LEN], aad: &[u8], text: &mut [u8]) -> Option<[u8; TAG_LEN]>;
-
-    /// Checks the tag at the end of `text` and decrypts what is before it, whose length is given.
-    fn open(&self, nonce: &[u8; NONCE_LEN], aad: &[u8], text: &mut [u8]) -> Option<usize>;
-}
-
-impl<A: AeadInOut<NonceSize = U12, TagSize = U16> + Send + Sync> Cipher for A {
-    fn seal(&self, nonce: &[u8; NONCE_LEN], aad: &[u8], text: &mut [u8]) -> Option<[u8; TAG_LEN]> {
-        self.encrypt_inout_detached(nonce.into(), aad, text.into()).ok().map(Into::into)
-    }
-
-    fn open(&self, nonce: &[u8; NONCE_LEN], aad: &[u8], text: &mut [u8]) -> Option<usize> {
-        let (text, tag) = text.split_last_chunk_mut::<TAG_LEN>()?;
-        let len = text.len();
-        self.decrypt_inout_detached(nonce.into(), aad, text.into(), (&*tag).into()).ok()?;
-        Some(len)
-    }
-}
+#[derive(Clone, Copy)]
+pub(super) struct Aead(pub(super) Algorithm);
 
 impl Aead {
-    fn key_len(self) -> usize {
-        match self {
-            Self::Aes128Gcm => 16,
-            Self::Aes256Gcm | Self::ChaCha20Poly1305 => 32,
-        }
-    }
-
-    /// The algorithm with a key of [`Aead::key_len`] bytes; with another length, which rustls never gives, nothing works.
+    /// The algorithm with a key of its length; with another length, which rustls never gives, nothing works.
     pub(super) fn keyed(self, key: &[u8]) -> Box<dyn Cipher> {
-        fn boxed<A: KeyInit + Cipher + 'static>(key: &[u8]) -> Box<dyn Cipher> {
-            match A::new_from_slice(key) {
-                Ok(cipher) => Box::new(cipher),
-                Err(_) => Box::new(Unkeyed),
-            }
-        }
-        match self {
-            Self::Aes128Gcm => boxed::<Aes128Gcm>(key),
-            Self::Aes256Gcm => boxed::<Aes256Gcm>(key),
-            Self::ChaCha20Poly1305 => boxed::<ChaCha20Poly1305>(key),
-        }
+        self.0.keyed(key).unwrap_or_else(|| Box::new(Unkeyed))
     }
 }
 
@@ -103,7 +55,7 @@ impl Tls13AeadAlgorithm for Aead {
     }
 
     fn key_len(&self) -> usize {
-        (*self).key_len()
+        self.0.key_len()
     }
 
     fn extract_keys(&self, _: AeadKey, _: Iv) -> Result<ConnectionTrafficSecrets, UnsupportedOperationError> {
@@ -156,7 +108,7 @@ impl Tls12AeadAlgorithm for Aead {
     fn key_block_shape(&self) -> KeyBlockShape {
         let (fixed_iv_len, explicit_nonce_len) =
             if self.is_explicit() { (SALT_LEN, EXPLICIT_LEN) } else { (NONCE_LEN, 0) };
-        KeyBlockShape { enc_key_len: (*self).key_len(), fixed_iv_len, explicit_nonce_len }
+        KeyBlockShape { enc_key_len: self.0.key_len(), fixed_iv_len, explicit_nonce_len }
     }
 
     fn extract_keys(
@@ -173,7 +125,7 @@ impl Tls12AeadAlgorithm for Aead {
 impl Aead {
     /// Whether TLS 1.2 sends a part of the nonce with each record.
     fn is_explicit(self) -> bool {
-        self != Self::ChaCha20Poly1305
+        self.0 != Algorithm::ChaCha20Poly1305
     }
 }
 

@@ -11,6 +11,7 @@ use crate::sys;
 use aead::Aead;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use rdreport_aead::Algorithm;
 use rustls::crypto::tls13::HkdfUsingHmac;
 use rustls::crypto::{CipherSuiteCommon, CryptoProvider, GetRandomFailed, KeyProvider, SecureRandom};
 use rustls::pki_types::PrivateKeyDer;
@@ -54,43 +55,44 @@ static SUITES: &[SupportedCipherSuite] = &[
     SupportedCipherSuite::Tls12(&RSA_CHACHA20),
 ];
 
+const AES_128: Aead = Aead(Algorithm::Aes128Gcm);
+const AES_256: Aead = Aead(Algorithm::Aes256Gcm);
+const CHACHA20: Aead = Aead(Algorithm::ChaCha20Poly1305);
+
 static TLS13_AES_128: Tls13CipherSuite = Tls13CipherSuite {
-    common: common(CipherSuite::TLS13_AES_128_GCM_SHA256, Aead::Aes128Gcm),
+    common: common(CipherSuite::TLS13_AES_128_GCM_SHA256, AES_128),
     hkdf_provider: &HkdfUsingHmac(&hash::SHA256),
-    aead_alg: &Aead::Aes128Gcm,
+    aead_alg: &AES_128,
     quic: None,
 };
 
 static TLS13_AES_256: Tls13CipherSuite = Tls13CipherSuite {
-    common: common(CipherSuite::TLS13_AES_256_GCM_SHA384, Aead::Aes256Gcm),
+    common: common(CipherSuite::TLS13_AES_256_GCM_SHA384, AES_256),
     hkdf_provider: &HkdfUsingHmac(&hash::SHA384),
-    aead_alg: &Aead::Aes256Gcm,
+    aead_alg: &AES_256,
     quic: None,
 };
 
 static TLS13_CHACHA20: Tls13CipherSuite = Tls13CipherSuite {
-    common: common(CipherSuite::TLS13_CHACHA20_POLY1305_SHA256, Aead::ChaCha20Poly1305),
+    common: common(CipherSuite::TLS13_CHACHA20_POLY1305_SHA256, CHACHA20),
     hkdf_provider: &HkdfUsingHmac(&hash::SHA256),
-    aead_alg: &Aead::ChaCha20Poly1305,
+    aead_alg: &CHACHA20,
     quic: None,
 };
 
 #[cfg(feature = "tls12")]
-static ECDSA_AES_128: Tls12CipherSuite =
-    tls12(CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, &Aead::Aes128Gcm, ECDSA);
+static ECDSA_AES_128: Tls12CipherSuite = tls12(CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, &AES_128, ECDSA);
 #[cfg(feature = "tls12")]
-static ECDSA_AES_256: Tls12CipherSuite =
-    tls12(CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, &Aead::Aes256Gcm, ECDSA);
+static ECDSA_AES_256: Tls12CipherSuite = tls12(CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, &AES_256, ECDSA);
 #[cfg(feature = "tls12")]
 static ECDSA_CHACHA20: Tls12CipherSuite =
-    tls12(CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, &Aead::ChaCha20Poly1305, ECDSA);
+    tls12(CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, &CHACHA20, ECDSA);
 #[cfg(feature = "tls12")]
-static RSA_AES_128: Tls12CipherSuite = tls12(CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, &Aead::Aes128Gcm, RSA);
+static RSA_AES_128: Tls12CipherSuite = tls12(CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, &AES_128, RSA);
 #[cfg(feature = "tls12")]
-static RSA_AES_256: Tls12CipherSuite = tls12(CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, &Aead::Aes256Gcm, RSA);
+static RSA_AES_256: Tls12CipherSuite = tls12(CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, &AES_256, RSA);
 #[cfg(feature = "tls12")]
-static RSA_CHACHA20: Tls12CipherSuite =
-    tls12(CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, &Aead::ChaCha20Poly1305, RSA);
+static RSA_CHACHA20: Tls12CipherSuite = tls12(CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, &CHACHA20, RSA);
 
 #[cfg(feature = "tls12")]
 static ECDSA: &[SignatureScheme] = &[SignatureScheme::ECDSA_NISTP256_SHA256, SignatureScheme::ECDSA_NISTP384_SHA384];
@@ -113,8 +115,8 @@ static PRF_SHA384: PrfUsingHmac<'static> = PrfUsingHmac(&hash::SHA384);
 const fn tls12(suite: CipherSuite, aead: &'static Aead, sign: &'static [SignatureScheme]) -> Tls12CipherSuite {
     Tls12CipherSuite {
         common: common(suite, *aead),
-        prf_provider: match aead {
-            Aead::Aes256Gcm => &PRF_SHA384,
+        prf_provider: match aead.0 {
+            Algorithm::Aes256Gcm => &PRF_SHA384,
             _ => &PRF_SHA256,
         },
         kx: KeyExchangeAlgorithm::ECDHE,
@@ -125,14 +127,14 @@ const fn tls12(suite: CipherSuite, aead: &'static Aead, sign: &'static [Signatur
 
 /// In all nine suites AES-256 goes with SHA-384, the others with SHA-256.
 const fn common(suite: CipherSuite, aead: Aead) -> CipherSuiteCommon {
-    match aead {
-        Aead::Aes128Gcm => {
+    match aead.0 {
+        Algorithm::Aes128Gcm => {
             CipherSuiteCommon { suite, hash_provider: &hash::SHA256, confidentiality_limit: AES_GCM_LIMIT }
         }
-        Aead::Aes256Gcm => {
+        Algorithm::Aes256Gcm => {
             CipherSuiteCommon { suite, hash_provider: &hash::SHA384, confidentiality_limit: AES_GCM_LIMIT }
         }
-        Aead::ChaCha20Poly1305 => {
+        Algorithm::ChaCha20Poly1305 => {
             CipherSuiteCommon { suite, hash_provider: &hash::SHA256, confidentiality_limit: u64::MAX }
         }
     }

@@ -5,6 +5,7 @@
 //! the network is not there yet, `wait` waits for it.
 
 use crate::error::{Error, NetError};
+use crate::sys::Errno;
 use crate::sys::file::Root;
 use crate::sys::sock::Socket;
 use crate::sys::time::Deadline;
@@ -97,6 +98,8 @@ pub fn connect(dial: &Dial<'_>, host: &str, port: u16, deadline: Deadline) -> Re
         };
         let until = match e {
             NetError::NoRoute => deadline,
+            // Nobody answers on the link: with an address from the command line that is how a cable looks that has no carrier yet.
+            NetError::Connect(Errno::HOSTUNREACH) => deadline,
             NetError::NoNameserver if Present::now().usable => {
                 let until = *files_until.get_or_insert_with(|| deadline.step_ms(NAMESERVER_MS));
                 if until.passed() { until } else { until.step_ms(FILES_MS) }

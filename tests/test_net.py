@@ -327,6 +327,14 @@ class Waiting(InNamespace):
         self.network()
         self.delivered(self.http, SOON)
 
+    def test_carrier(self):
+        self.ip("link set s0 down")
+        self.network(v6=False)
+        self.late(V4, hold=5)
+        self.ip("link set s0 up")
+        # A try under way has up to three seconds of ARP before it.
+        self.delivered(self.http, 3 + SOON)
+
     def test_route(self):
         self.network()
         self.ip("address add 198.51.100.1/32 dev lo")

@@ -42,11 +42,16 @@ pub(super) fn parse(text: &[u8]) -> Option<(IpAddr, &str)> {
 pub(super) fn with_zone(ip: IpAddr, zone: &str, port: u16) -> Option<SocketAddr> {
     match ip {
         IpAddr::V6(ip) if !zone.is_empty() => {
-            let scope = zone.parse().ok().or_else(|| interface_index(zone))?;
+            let scope = number(zone.as_bytes()).or_else(|| interface_index(zone))?;
             Some(SocketAddr::V6(SocketAddrV6::new(ip, port, 0, scope)))
         }
         ip => Some(SocketAddr::new(ip, port)),
     }
+}
+
+/// A decimal number.
+pub(super) fn number(text: &[u8]) -> Option<u32> {
+    core::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// `localhost` and the names below it.

@@ -10,7 +10,7 @@ use heapless::Vec;
 use super::addr::ADDRS_MAX;
 
 /// Bytes of the largest query: header, name (RFC 1035 section 2.3.4), type and class.
-pub(super) const QUERY_MAX: usize = HEADER + NAME_MAX + 4;
+pub const QUERY_MAX: usize = HEADER + NAME_MAX + 4;
 
 /// Bytes of a message before its question.
 const HEADER: usize = 12;
@@ -29,7 +29,7 @@ const TYPE_CNAME: u16 = 5;
 
 /// What is asked for: the type of record (RFC 1035 section 3.2.2, RFC 3596 section 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub enum Kind {
     /// IPv4 addresses.
     A = 1,
     /// IPv6 addresses.
@@ -37,22 +37,22 @@ pub(super) enum Kind {
 }
 
 /// A query, as it is sent.
-pub(super) struct Query {
+pub struct Query {
     bytes: Vec<u8, QUERY_MAX>,
 }
 
 /// What an answer says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Answer {
+pub struct Answer {
     /// The response code (RFC 1035 section 4.1.1); 0 is no error, 3 that the name does not exist.
-    pub(super) rcode: u8,
+    pub rcode: u8,
     /// Whether it did not fit, and is to be asked for again over TCP.
-    pub(super) truncated: bool,
+    pub truncated: bool,
 }
 
 impl Query {
     /// Asks for `name`, and for what is below `domain` unless that is empty; `None` where these are no name of DNS.
-    pub(super) fn new(name: &[u8], domain: &[u8]) -> Option<Self> {
+    pub fn new(name: &[u8], domain: &[u8]) -> Option<Self> {
         let mut bytes = Vec::new();
         // Id 0, recursion desired, one question; no other section.
         bytes.extend_from_slice(&[0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0]).ok()?;
@@ -78,7 +78,7 @@ impl Query {
     }
 
     /// The query as a message with this id, for this kind of record.
-    pub(super) fn message(&mut self, id: u16, kind: Kind) -> &[u8] {
+    pub fn message(&mut self, id: u16, kind: Kind) -> &[u8] {
         let end = self.bytes.len();
         if let Some(to) = self.bytes.get_mut(..2) {
             to.copy_from_slice(&id.to_be_bytes());
@@ -92,7 +92,7 @@ impl Query {
 
 /// Reads `message` as the answer to `query`, the bytes of one query; `None` if it is none. The addresses in it are added to `found`
 /// as far as they fit, also where the rest of the message is missing or broken.
-pub(super) fn answer(query: &[u8], kind: Kind, message: &[u8], found: &mut Vec<IpAddr, ADDRS_MAX>) -> Option<Answer> {
+pub fn answer(query: &[u8], kind: Kind, message: &[u8], found: &mut Vec<IpAddr, ADDRS_MAX>) -> Option<Answer> {
     let (flags, questions, records) = (u16_at(message, 2)?, u16_at(message, 4)?, u16_at(message, 6)?);
     let (is_answer, opcode) = (flags & 0x8000 != 0, flags >> 11 & 0xf);
     if message.get(..2) != query.get(..2) || !is_answer || opcode != 0 {

@@ -80,7 +80,7 @@ pub(super) fn lookup(
     let domains =
         resolvers.search.split(|b| *b == b' ').filter(|domain| !domain.is_empty() && !is_whole).take(DOMAINS_MAX);
     let (first, last) =
-        if is_whole || dots >= resolvers.ndots { (Some(&b""[..]), None) } else { (None, Some(&b""[..])) };
+        if is_whole || dots >= resolvers.ndots as usize { (Some(&b""[..]), None) } else { (None, Some(&b""[..])) };
     let mut failure = NetError::Unresolved;
     for domain in first.into_iter().chain(domains).chain(last) {
         let Some(query) = Query::new(host, domain) else { continue };

@@ -5,6 +5,7 @@
 //! the network is not there yet, `wait` waits for it.
 
 use crate::error::{Error, NetError};
+use crate::sys::Errno;
 use crate::sys::file::Root;
 use crate::sys::sock::Socket;
 use crate::sys::time::Deadline;
@@ -12,7 +13,7 @@ use wait::{Present, Watch};
 
 mod addr;
 mod der;
-mod dns;
+pub mod dns;
 mod hosts;
 mod lines;
 mod lookup;
@@ -70,15 +71,16 @@ pub trait Transport {
 pub struct Dial<'a> {
     /// Where `/etc/hosts` and the like are read.
     pub root: &'a Root,
-    /// Nameservers that the owner set (`rd.report.dns`).
+    /// Nameservers that the owner set (`rd.report.dns`), as addresses with or without a port (`192.0.2.1:53`, `[2001:db8::1]:53`). With
+    /// any of them no other is asked.
     pub dns: &'a [&'a str],
     /// The kernel's command line, for its `ip=` and `nameserver=`.
     pub cmdline: &'a [u8],
 }
 
 /// Milliseconds for which a nameserver may still appear once there is an address: a DHCP client sets the address first and writes its
-/// files then.
-const NAMESERVER_MS: u64 = 3_000;
+/// files then, and where an IPv6 router is quicker than the DHCP server, the first address is not the one that comes with it.
+const NAMESERVER_MS: u64 = 10_000;
 
 /// Milliseconds between two looks for a file, which no routing socket tells of.
 const FILES_MS: u64 = 250;
@@ -96,6 +98,8 @@ pub fn connect(dial: &Dial<'_>, host: &str, port: u16, deadline: Deadline) -> Re
         };
         let until = match e {
             NetError::NoRoute => deadline,
+            // Nobody answers on the link: with an address from the command line that is how a cable looks that has no carrier yet.
+            NetError::Connect(Errno::HOSTUNREACH) => deadline,
             NetError::NoNameserver if Present::now().usable => {
                 let until = *files_until.get_or_insert_with(|| deadline.step_ms(NAMESERVER_MS));
                 if until.passed() { until } else { until.step_ms(FILES_MS) }

@@ -7,7 +7,7 @@ use core::net::SocketAddr;
 use heapless::Vec;
 
 use super::Dial;
-use super::addr::{parse, with_zone};
+use super::addr::{number, parse, with_zone};
 use super::lines;
 use crate::sys::file::{File, Root};
 use crate::sys::sock::WAIT_MAX;
@@ -43,6 +43,13 @@ pub const PLACES: [&str; 10] = [
     "/proc/net/pnp",
 ];
 
+/// Keys of lines that hold nameservers: resolv.conf's, networkd's, klibc's and what initramfs-tools adds to it.
+const SERVER_KEYS: [&[u8]; 6] = [b"nameserver", b"DNS", b"IPV4DNS0", b"IPV4DNS1", b"IPV6DNS0", b"IPV6DNS1"];
+
+/// Keys of lines that hold search domains, of the same kinds.
+const DOMAIN_KEYS: [&[u8]; 7] =
+    [b"search", b"domain", b"DOMAINS", b"DOMAINNAME", b"DOMAIN_SEARCH_LIST", b"DNSDOMAIN", b"DOMAINSEARCH"];
+
 /// What is known of how names are looked up.
 #[derive(Default)]
 pub(super) struct Resolvers {
@@ -51,7 +58,7 @@ pub(super) struct Resolvers {
     /// Domains in which a short name is looked up, with a space after each.
     pub(super) search: Vec<u8, SEARCH_MAX>,
     /// Dots from which on a name is looked up as it stands first.
-    pub(super) ndots: usize,
+    pub(super) ndots: u32,
     /// Whether the owner set the nameservers: those that are found are left out.
     set: bool,
     /// Whether the file that is being read may set the domains: the first file that has some does.
@@ -112,28 +119,13 @@ impl Resolvers {
         let (key, rest) = line.split_at_checked(line.iter().position(is_end).unwrap_or(line.len())).unwrap_or_default();
         let words =
             rest.split(|b| b.is_ascii_whitespace() || matches!(b, b'=' | b'\'' | b'"')).filter(|word| !word.is_empty());
-        match key {
-            b"nameserver" | b"DNS" | b"IPV4DNS0" | b"IPV4DNS1" | b"IPV6DNS0" | b"IPV6DNS1" => {
-                words.for_each(|word| self.server(word, false));
-            }
-            b"search"
-            | b"domain"
-            | b"DOMAINS"
-            | b"DOMAINNAME"
-            | b"DOMAIN_SEARCH_LIST"
-            | b"DNSDOMAIN"
-            | b"DOMAINSEARCH"
-                if self.may_search =>
-            {
-                self.search.clear();
-                words.for_each(|word| self.domain(word));
-            }
-            b"options" => {
-                if let Some(dots) = words.filter_map(|word| word.strip_prefix(b"ndots:")).next_back() {
-                    self.ndots = core::str::from_utf8(dots).ok().and_then(|n| n.parse().ok()).unwrap_or(self.ndots);
-                }
-            }
-            _ => {}
+        if SERVER_KEYS.contains(&key) {
+            words.for_each(|word| self.server(word, false));
+        } else if DOMAIN_KEYS.contains(&key) && self.may_search {
+            self.search.clear();
+            words.for_each(|word| self.domain(word));
+        } else if key == b"options" {
+            words.filter_map(|word| word.strip_prefix(b"ndots:")).filter_map(number).for_each(|dots| self.ndots = dots);
         }
     }
 
@@ -157,11 +149,13 @@ impl Resolvers {
     /// `ADDRESS#NAME` as systemd writes it.
     fn server(&mut self, text: &[u8], by_owner: bool) {
         let text = text.split(|b| *b == b'#').next().unwrap_or_default();
-        let server = match parse(text) {
-            Some((ip, zone)) => with_zone(ip, zone, PORT),
-            None => core::str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
+        let with_port = || {
+            let colon = text.iter().rposition(|b| *b == b':')?;
+            let (address, port) = text.split_at_checked(colon)?;
+            Some((parse(address)?, number(port.get(1..)?)?.try_into().ok()?))
         };
-        let Some(server) = server else { return };
+        let found = parse(text).map(|address| (address, PORT)).or_else(with_port);
+        let Some(server) = found.and_then(|((ip, zone), port)| with_zone(ip, zone, port)) else { return };
         let ip = server.ip().to_canonical();
         if ip.is_unspecified() || (!by_owner && (self.set || ip.is_loopback())) || self.servers.contains(&server) {
             return;

@@ -69,15 +69,17 @@ pub fn check(set: &str, measured: &Measured, baseline: &Facts, limits: &Facts) -
     refusals
 }
 
-/// The crates and functions that grew most since the baseline.
-pub fn culprits(set: &str, measured: &Measured, baseline: &Facts) -> String {
+/// The crates and functions that grew most since the baseline, in a sentence; `None` if none did.
+pub fn culprits(set: &str, measured: &Measured, baseline: &Facts) -> Option<String> {
     let grown = |kind: &str, deltas: Vec<Delta>| {
         let worst = deltas.into_iter().filter(|d| d.bytes() > 0).take(CULPRITS);
         let worst: Vec<_> = worst.map(|d| format!("{} {}", d.name, change(d.bytes()))).collect();
-        if worst.is_empty() { format!("no {kind}") } else { format!("{kind} {}", worst.join(", ")) }
+        (!worst.is_empty()).then(|| format!("{kind} {}", worst.join(", ")))
     };
-    let crates = grown(CRATE, crates(set, measured, baseline));
-    format!("{crates}; {}", grown(FUNCTION, functions(set, measured, baseline)))
+    let by_crate = grown(CRATE, crates(set, measured, baseline));
+    let by_function = grown(FUNCTION, functions(set, measured, baseline));
+    let both: Vec<_> = by_crate.into_iter().chain(by_function).collect();
+    (!both.is_empty()).then(|| both.join("; "))
 }
 
 /// What changed by crate; the sum is the file's change.
@@ -166,7 +168,8 @@ mod tests {
         let refusals = check("s", &now, &facts, &Facts::default());
         assert_eq!(refusals.len(), 1);
         assert!(refusals[0].contains("file grew from 10,000 by +1,000 (10.0 %)"), "{refusals:?}");
-        assert_eq!(culprits("s", &now, &facts), "crate a +1,500; function a::f +1,500");
+        assert_eq!(culprits("s", &now, &facts).as_deref(), Some("crate a +1,500; function a::f +1,500"));
+        assert_eq!(culprits("s", &now, &baseline(&now)), None);
     }
 
     #[test]

@@ -146,8 +146,8 @@ fn run(options: Options) -> Result<bool, String> {
     for refusal in &refusals {
         eprintln!("size-report: {refusal}");
     }
-    if !refusals.is_empty() {
-        eprintln!("size-report: grown most since the baseline: {}", gate::culprits(name, &measured, &baseline));
+    if let Some(who) = gate::culprits(name, &measured, &baseline).filter(|_| !refusals.is_empty()) {
+        eprintln!("size-report: grown most since the baseline: {who}");
     }
     if gate::is_slack(name, &measured, &baseline) {
         println!("The file is smaller than the baseline: keep what was won, with --update.");

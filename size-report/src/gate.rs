@@ -36,11 +36,9 @@ impl Delta {
 pub fn check(set: &str, measured: &Measured, baseline: &Facts, limits: &Facts) -> Vec<String> {
     let mut refusals = Vec::new();
     let mut unknown = Vec::new();
+    let update = format!("cargo run -p size-report -- --set {set} --update");
     for (measure, now) in &measured.sizes {
-        let (tolerance, update) = match effort::is_effort(measure) {
-            true => (EFFORT_TOLERANCE, "--update --run"),
-            false => (TOLERANCE, "--update"),
-        };
+        let (tolerance, run) = if effort::is_effort(measure) { (EFFORT_TOLERANCE, " --run") } else { (TOLERANCE, "") };
         match baseline.get(set, measure, "") {
             None => unknown.push(*measure),
             Some(before) if now * 100 > before * (100 + tolerance) => {
@@ -49,7 +47,7 @@ pub fn check(set: &str, measured: &Measured, baseline: &Facts, limits: &Facts) -
                 let at = number(before);
                 refusals.push(format!(
                     "{set}: {measure} grew from {at} by {by} ({part} %). \
-                     Cut it, or accept it in the same commit: cargo run -p size-report -- {update}"
+                     Cut it, or accept it in the same commit: {update}{run}"
                 ));
             }
             Some(_) => {}
@@ -61,7 +59,7 @@ pub fn check(set: &str, measured: &Measured, baseline: &Facts, limits: &Facts) -
     }
     if !unknown.is_empty() {
         let measures = unknown.join(", ");
-        refusals.push(format!("{set}: no baseline for {measures}; make it: cargo run -p size-report -- --update"));
+        refusals.push(format!("{set}: no baseline for {measures}; make it: {update}"));
     }
     for what in &measured.findings.wrong {
         refusals.push(format!("{set}: {what}"));

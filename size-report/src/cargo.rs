@@ -77,8 +77,8 @@ impl Workspace {
         });
         let second = match (second, &first, date) {
             (Some(child), _, _) => Ok(child?),
-            (None, Ok(first), Some(date)) => {
-                self.seed(&first.executable, &own);
+            (None, Ok(_), Some(date)) => {
+                self.seed(&own);
                 start(unstripped.env(EPOCH, date))
             }
             (None, Err(e), _) => Err(e.clone()),
@@ -101,7 +101,11 @@ impl Workspace {
         let mut command = cargo(&self.root);
         command.args(["build", "--release", "--bin", BINARY, "--message-format", MESSAGES]).args(arguments);
         if !arguments.is_empty() {
-            command.arg("--target-dir").arg(self.target.join("size-report-sets"));
+            let sets = self.target.join("size-report-sets");
+            if !sets.exists() {
+                self.seed(&sets);
+            }
+            command.arg("--target-dir").arg(sets);
         }
         command
     }
@@ -118,15 +122,20 @@ impl Workspace {
         Ok((features.keys().filter(|name| *name != DEFAULT).cloned().collect(), default))
     }
 
-    /// The first time, the second build starts from the libraries of the first: they are the same, and are most of the work. Should cargo
-    /// not take them, they are built again.
-    fn seed(&self, shipped: &Path, own: &Path) {
-        let Some(from) = shipped.parent() else { return };
-        let to = own.join(from.strip_prefix(&self.target).unwrap_or(Path::new("release")));
-        let made = std::fs::create_dir_all(&to);
-        let folders = [".fingerprint", "build", "deps"].map(|name| from.join(name));
+    /// Starts a target folder with the libraries that the release build has: they are the same, and are most of the work. Should cargo not
+    /// take them, they are built again.
+    fn seed(&self, folder: &Path) {
+        const PROFILE: &str = "release";
+        let from = self.target.join(PROFILE);
+        let to = folder.join(PROFILE);
+        let parts: Vec<_> =
+            [".fingerprint", "build", "deps"].iter().map(|name| from.join(name)).filter(|p| p.is_dir()).collect();
+        if parts.is_empty() {
+            return;
+        }
         // With their times, by which cargo knows what is fresh.
-        let copied = made.and_then(|()| Command::new("cp").arg("-a").args(folders).arg(&to).status());
+        let made = std::fs::create_dir_all(&to);
+        let copied = made.and_then(|()| Command::new("cp").arg("-a").args(parts).arg(&to).status());
         if !copied.is_ok_and(|status| status.success()) {
             eprintln!("size-report: cannot copy {}; all is built twice", from.display());
         }

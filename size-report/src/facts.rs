@@ -43,8 +43,8 @@ impl Facts {
         self.0.keys().map(|key| &*key.0)
     }
 
-    pub fn forget(&mut self, set: &str) {
-        self.0.retain(|key, _| key.0 != set);
+    pub fn forget(&mut self, set: &str, kind: &str) {
+        self.0.retain(|key, _| key.0 != set || key.1 != kind);
     }
 
     /// Sorted, so that the same facts are the same bytes.

@@ -94,6 +94,21 @@ mod tests {
         assert_eq!(interpreter, ["there is a segment INTERP", "there is a segment DYNAMIC"]);
     }
 
+    /// The test program itself: dynamic, with symbols and unwind tables.
+    #[test]
+    fn a_program_that_is_nothing_of_the_kind() {
+        let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let wrong = check(&Elf::parse(&bytes).unwrap(), &[]).wrong;
+        for what in [
+            "there is a segment INTERP",
+            "there is a segment DYNAMIC",
+            "there is a section .eh_frame",
+            "there are symbols",
+        ] {
+            assert!(wrong.iter().any(|w| w == what), "{what}: {wrong:?}");
+        }
+    }
+
     #[test]
     fn paths_of_the_build_machine() {
         let paths = wrong(b"\0/home/me/rdreport/src\0/x/registry/src/y", vec![segment(STACK, true, false)]);

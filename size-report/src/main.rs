@@ -11,6 +11,7 @@ mod budget;
 mod cargo;
 mod compress;
 mod constants;
+mod effort;
 mod elf;
 mod facts;
 mod features;
@@ -43,6 +44,8 @@ with size-report/baseline and size-report/budgets.
   --compare    what changed against the baseline, by crate and by function
   --features   what each feature costs: builds without each of the default ones,
                with each of the others
+  --run        also deliver a status and a journal over TLS on loopback, and count
+               instructions (needs valgrind), memory and page faults
   --markdown   print Markdown
   --treemap    draw size-report/treemap.svg anew
   --update     make what was measured the new baseline
@@ -58,6 +61,7 @@ struct Options {
     compare: bool,
     features: bool,
     markdown: bool,
+    run: bool,
     treemap: bool,
     update: bool,
     help: bool,
@@ -84,6 +88,7 @@ fn options() -> Result<Options, String> {
             Long("compare") => options.compare = true,
             Long("features") => options.features = true,
             Long("markdown") => options.markdown = true,
+            Long("run") => options.run = true,
             Long("treemap") => options.treemap = true,
             Long("update") => options.update = true,
             Short('h') | Long("help") => options.help = true,
@@ -115,7 +120,10 @@ fn run(options: Options) -> Result<bool, String> {
     // Asked first: a missing compressor is told before a minute of building.
     let compressors = compress::versions()?;
     let built = workspace.build(name, &set.arguments)?;
-    let measured = measure::measure(&workspace, &built)?;
+    let mut measured = measure::measure(&workspace, &built)?;
+    if options.run {
+        measured.sizes.extend(effort::measure(&workspace.root, &built.shipped)?);
+    }
     let context = report::Context { set: name, measured: &measured, baseline: &baseline, limits: &budgets.limits };
     let tables = if options.compare { context.comparison() } else { context.tables()? };
     for table in tables {
@@ -138,8 +146,8 @@ fn run(options: Options) -> Result<bool, String> {
     for refusal in &refusals {
         eprintln!("size-report: {refusal}");
     }
-    if !refusals.is_empty() {
-        eprintln!("size-report: grown most since the baseline: {}", gate::culprits(name, &measured, &baseline));
+    if let Some(who) = gate::culprits(name, &measured, &baseline).filter(|_| !refusals.is_empty()) {
+        eprintln!("size-report: grown most since the baseline: {who}");
     }
     if gate::is_slack(name, &measured, &baseline) {
         println!("The file is smaller than the baseline: keep what was won, with --update.");

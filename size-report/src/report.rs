@@ -59,7 +59,7 @@ impl Context<'_> {
     }
 
     fn sizes(&self) -> Table {
-        let columns = ["measure", ">bytes", ">baseline", ">change", ">%", ">budget", ">left"];
+        let columns = ["measure", ">now", ">baseline", ">change", ">%", ">budget", ">left"];
         let mut table = Table::new(format!("Size of the feature set `{}`", self.set), &columns);
         for (measure, now) in &self.measured.sizes {
             let before = self.baseline.get(self.set, measure, "");

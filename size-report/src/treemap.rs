@@ -263,7 +263,7 @@ fn legend(pieces: &[Piece]) -> String {
         let text = format!("{name} {}", number(*bytes));
         svg += &format!("<rect x=\"{x:.1}\" y=\"26\" width=\"12\" height=\"12\" fill=\"{colour}\"/>");
         svg += &format!("<text x=\"{:.1}\" y=\"36\">{text}</text>\n", x + 16.0);
-        x += 16.0 + (text.chars().count() as f64 + 2.0) * FONT * LETTER;
+        x += 24.0 + text.chars().count() as f64 * FONT * LETTER * 0.92;
     }
     svg
 }

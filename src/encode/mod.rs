@@ -1,6 +1,8 @@
 //! The journal in the formats that others read, written into a [`Sink`].
 
 mod export;
+mod json;
+mod short;
 
 use crate::error::Error;
 use crate::journal::file::Entry;
@@ -20,6 +22,10 @@ const REMARK_MAX: usize = 400;
 pub enum Format {
     /// systemd's journal export format, as `journalctl -o export` prints it.
     Export,
+    /// An object a line, as `journalctl -o json --all` prints it.
+    Json,
+    /// Lines for people, as `journalctl -o short-monotonic` prints them.
+    Short,
 }
 
 /// What was written and what was not, for warnings.
@@ -36,8 +42,9 @@ pub struct Stats {
 pub fn stream(source: &mut Source, format: Format, sink: &mut dyn Sink) -> Result<Stats, Error> {
     let mut out = Buffer { sink, len: 0, bytes: Box::new([0; BUFFER]) };
     let mut entries = 0u64;
+    let mut json = json::Json::new();
     while let Some(entry) = source.next_entry() {
-        write(source, format, &entry, &mut out)?;
+        write(source, format, &mut json, &entry, &mut out)?;
         entries = entries.saturating_add(1);
     }
     let mut buf = [0; REMARK_MAX];
@@ -49,7 +56,7 @@ pub fn stream(source: &mut Source, format: Format, sink: &mut dyn Sink) -> Resul
         }
         if !text.as_str().is_empty() {
             let entry = source.remark(text.as_str());
-            write(source, format, &entry, &mut out)?;
+            write(source, format, &mut json, &entry, &mut out)?;
         }
         index = index.saturating_add(1);
     }
@@ -57,9 +64,17 @@ pub fn stream(source: &mut Source, format: Format, sink: &mut dyn Sink) -> Resul
     Ok(Stats { entries, masked: source.masked() })
 }
 
-fn write(source: &mut Source, format: Format, entry: &Entry, out: &mut Buffer) -> Result<(), Error> {
+fn write(
+    source: &mut Source,
+    format: Format,
+    json: &mut json::Json,
+    entry: &Entry,
+    out: &mut Buffer,
+) -> Result<(), Error> {
     match format {
         Format::Export => export::entry(source, entry, out),
+        Format::Json => json.entry(source, entry, out),
+        Format::Short => short::entry(source, entry, out),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Lines for people, as `journalctl -o short-monotonic` prints them where its output is no terminal.
 //!
 //! Seconds since boot, host, who logged with its process number, message. What is no printable text is named by its size; further lines of a
-//! message are indented. Unlike there, a TAB stays one, escape sequences are no text, and an entry without a message is left out, too.
+//! message are indented, and a TAB is eight blanks. Unlike there, escape sequences are not taken out: they are no text.
 
 use super::Buffer;
 use super::export::decimal;
@@ -42,8 +42,9 @@ pub(super) fn entry(source: &mut Source, entry: &Entry, out: &mut Buffer) -> Res
         width = width.saturating_add(1).saturating_add(word(source, entry, &hostname, out)?);
     }
     out.put(b" ")?;
-    width = width.saturating_add(1).saturating_add(match short(identifier).or(short(comm)) {
-        Some(field) => word(source, entry, &field, out)?,
+    width = width.saturating_add(match short(identifier).or(short(comm)) {
+        Some(field) => word(source, entry, &field, out)?.saturating_add(1),
+        // Not counted there either.
         None => {
             out.put(b"unknown")?;
             0
@@ -79,7 +80,10 @@ fn text(source: &mut Source, entry: &Entry, field: &Field, indent: u64, out: &mu
                 }
             }
             is_pending = line.ends_with(b"\n");
-            out.put(line.strip_suffix(b"\n").unwrap_or(line))?;
+            for (number, part) in line.strip_suffix(b"\n").unwrap_or(line).split(|b| *b == b'\t').enumerate() {
+                out.put(if number == 0 { b"" } else { b"        " })?;
+                out.put(part)?;
+            }
         }
         Ok(())
     })?;
@@ -129,7 +133,7 @@ fn word(source: &mut Source, entry: &Entry, field: &Field, out: &mut Buffer) -> 
     Ok(field.value_len())
 }
 
-/// Writes a size as systemd's `FORMAT_BYTES` does: a digit behind the point, which it leaves out when it is 0.
+/// Writes a size as systemd's `FORMAT_BYTES` does: with a digit behind the point, unless in bytes.
 fn size(bytes: u64, out: &mut Buffer) -> Result<(), Error> {
     let (shift, unit) = match bytes {
         0x4000_0000.. => (30, b"G"),
@@ -138,13 +142,9 @@ fn size(bytes: u64, out: &mut Buffer) -> Result<(), Error> {
         _ => (0, b"B"),
     };
     decimal(bytes >> shift, out)?;
-    let rest = match shift {
-        0 => 0,
-        _ => (bytes >> (shift - 10)).saturating_mul(10) / 1024 % 10,
-    };
-    if rest > 0 {
+    if shift > 0 {
         out.put(b".")?;
-        decimal(rest, out)?;
+        decimal((bytes >> (shift - 10)).saturating_mul(10) / 1024 % 10, out)?;
     }
     out.put(unit)
 }

@@ -8,6 +8,7 @@ use super::format::{self, Codec, DATA_LEN};
 #[cfg(feature = "lz4")]
 use super::lz4::Lz4;
 use super::printable::{Scan, Text};
+use super::record::Record;
 use super::redact::Redact;
 use super::window::{Bytes, Windows};
 #[cfg(feature = "xz")]
@@ -252,6 +253,11 @@ impl Data {
         self.masked
     }
 
+    /// As if so many had been masked.
+    pub(super) fn set_masked(&mut self, masked: u64) {
+        self.masked = masked;
+    }
+
     /// Whether secrets are masked.
     pub fn redacts(&self) -> bool {
         self.redact
@@ -316,6 +322,31 @@ impl Data {
             true => Ok(()),
             false => output(mark(field.given, field.full, &mut [0; MARK_MAX])),
         }
+    }
+
+    /// A field that lies in `record`, with secrets looked for.
+    pub(super) fn in_memory(&self, mut field: Field, record: &Record) -> Field {
+        if self.redact {
+            let (mut redact, mut shown) = (Redact::new(), 0);
+            let output = &mut |piece: &[u8]| count(&mut shown, piece);
+            let is_ok = redact.push(record.bytes(&field), output).is_ok();
+            if let (true, Ok((1.., _))) = (is_ok, redact.end(output)) {
+                (field.secret, field.shown) = (Secret::Parts, shown);
+            }
+        }
+        field
+    }
+
+    /// Gives a field in memory, whose bytes these are, to `output`.
+    pub(super) fn read_memory(&mut self, field: &Field, bytes: &[u8], output: &mut Output) -> Result<(), Error> {
+        if field.secret == Secret::Nothing {
+            return output(bytes);
+        }
+        let mut redact = Redact::new();
+        redact.push(bytes, output)?;
+        let (masked, _) = redact.end(output)?;
+        self.masked = self.masked.saturating_add(masked.into());
+        Ok(())
     }
 
     /// Reads the header of the data object whose payload is at `at` and, once, the payload.

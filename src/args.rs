@@ -1,6 +1,7 @@
 //! The program's own arguments: `rdreport [--root DIR] VERB [options]`. They say what happened; every setting comes from the kernel's
 //! command line.
 
+use crate::encode::Format;
 use crate::settings::State;
 use crate::sys::process::Args;
 
@@ -22,13 +23,6 @@ pub enum Verb {
     Help,
 }
 
-/// Format of `rdreport journal`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Format {
-    /// systemd's journal export format.
-    Export,
-}
-
 /// All arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arguments {
@@ -46,6 +40,8 @@ pub struct Arguments {
     pub dry_run: bool,
     /// `--gzip`.
     pub gzip: bool,
+    /// `--format`.
+    pub format: Format,
 }
 
 /// Why the arguments are wrong, and the one that is.
@@ -69,8 +65,16 @@ impl Arguments {
 }
 
 fn parse(at: &mut dyn FnMut(usize) -> Option<&'static [u8]>) -> Result<Arguments, Usage> {
-    let mut out =
-        Arguments { root: None, verb: Verb::Help, stage: None, message: None, code: None, dry_run: false, gzip: false };
+    let mut out = Arguments {
+        root: None,
+        verb: Verb::Help,
+        stage: None,
+        message: None,
+        code: None,
+        dry_run: false,
+        gzip: false,
+        format: Format::Export,
+    };
     let mut verb = None;
     let mut index = 0usize;
     while let Some(arg) = at(index) {
@@ -96,9 +100,8 @@ fn parse(at: &mut dyn FnMut(usize) -> Option<&'static [u8]>) -> Result<Arguments
             "--message" if is_report => out.message = Some(utf8(name, value()?)?),
             "--code" if is_report => out.code = Some(utf8(name, value()?)?.parse().map_err(|_| Usage::BadValue(name))?),
             "--format" if verb == Some(Verb::Journal) => {
-                if value()? != b"export" {
-                    return Err(Usage::BadValue(name));
-                }
+                let format = core::str::from_utf8(value()?).ok().and_then(Format::named);
+                out.format = format.ok_or(Usage::BadValue(name))?;
             }
             _ if inline.is_some() => return Err(Usage::Unknown(name)),
             "--dry-run" if is_report => out.dry_run = true,

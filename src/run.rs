@@ -58,7 +58,7 @@ usage: rdreport [--root DIR] VERB [options]
       --message TEXT   what happened, in words
       --code N         what happened, as a number
       --dry-run        say what would be sent where, and send nothing
-  journal              write the journal to standard output, in export format
+  journal              write the journal to standard output; --format export|json|short|raw, --gzip
       --gzip           compressed
   check [-]            say what the kernel command line means; '-' reads one from standard input
   --version, --help
@@ -97,7 +97,7 @@ pub fn main(args: Args) -> u8 {
     };
     match arguments.verb {
         Verb::Report(state) => report(&root, &arguments, state),
-        Verb::Journal => journal(&root, arguments.gzip),
+        Verb::Journal => journal(&root, &arguments),
         Verb::Check { stdin } => check(&root, stdin),
         Verb::Help | Verb::Version => DONE,
     }
@@ -242,8 +242,10 @@ impl Body for JournalBody<'_> {
 
 fn write_journal(source: &mut Source, level: Option<u8>, out: &mut dyn Sink) -> Result<(), Error> {
     match level {
-        None => encode::stream(source, Format::Export, out).map(drop),
-        Some(level) => gzip::compressed(out, level, &mut |gzip| encode::stream(source, Format::Export, gzip).map(drop)),
+        None => encode::stream(source, Format::Export, None, out).map(drop),
+        Some(level) => {
+            gzip::compressed(out, level, &mut |gzip| encode::stream(source, Format::Export, None, gzip).map(drop))
+        }
     }
 }
 
@@ -390,11 +392,27 @@ fn open_journal(root: &Root, sinks: &[SinkOf<'_>], warnings: &mut Warnings) -> O
     }
 }
 
-/// The verb `journal`.
-fn journal(root: &Root, gzip: bool) -> u8 {
-    let result = Source::open(root)
-        .map_err(Error::Journal)
-        .and_then(|mut source| write_journal(&mut source, gzip.then_some(gzip::LEVEL), &mut Output::stdout()));
+/// The verb `journal`. What may be seen of it is set as for the sinks.
+fn journal(root: &Root, arguments: &Arguments) -> u8 {
+    let mut buf = vec![0; CMDLINE_MAX];
+    let mut warnings = Warnings::default();
+    let cmdline = root.read("proc/cmdline", &mut buf).unwrap_or_default();
+    let settings = Settings::parse(cmdline, &mut warnings);
+    if arguments.format == Format::Raw && settings.journal_redact {
+        say(&mut |line| {
+            line.str("journal: raw files cannot be redacted; they are written only with rd.report.journal.redact=off");
+        });
+        return UNDELIVERED;
+    }
+    let result = Source::open(root).map_err(Error::Journal).and_then(|mut source| {
+        source.restart(settings.journal_redact);
+        let (out, max) = (&mut Output::stdout(), settings.journal_max);
+        let mut write = |out: &mut dyn Sink| encode::stream(&mut source, arguments.format, max, out).map(drop);
+        match arguments.gzip {
+            false => write(out),
+            true => gzip::compressed(out, gzip::LEVEL, &mut write),
+        }
+    });
     match result {
         // Whoever reads has read enough.
         Ok(()) | Err(Error::Output(Errno::PIPE)) => DONE,

@@ -5,6 +5,7 @@
 
 use super::Buffer;
 use crate::error::Error;
+use crate::journal::data::{Name, name};
 use crate::journal::file::Entry;
 use crate::journal::format::Id;
 use crate::journal::printable::Text;
@@ -13,7 +14,7 @@ use crate::sink::Sink;
 use crate::text;
 
 /// The boot's id is among an entry's own fields, too; it is written once.
-const BOOT_ID: &[u8] = b"_BOOT_ID";
+pub(super) const BOOT_ID: Name = name(b"_BOOT_ID");
 
 /// Writes one entry.
 pub(super) fn entry(source: &mut Source, entry: &Entry, out: &mut Buffer) -> Result<(), Error> {
@@ -60,40 +61,27 @@ pub(super) fn cursor(entry: &Entry, seqnum_id: &Id, out: &mut Buffer) -> Result<
 }
 
 fn field(source: &mut Source, entry: &Entry, index: u32, out: &mut Buffer) -> Result<(), Error> {
-    let Some(field) = source.field(entry, index) else { return Ok(()) };
-    let name_len = usize::from(field.name_len);
-    let value_len = field.len().saturating_sub(name_len as u64).saturating_sub(1);
-    let is_framed = field.text != Text::Line;
-    // It is short, so it comes as one piece.
-    let is_boot_id = name_len == BOOT_ID.len();
-    let (mut at, mut is_left_out) = (0usize, false);
-    source.read(entry, &field, &mut |mut piece| {
-        if at == 0 && is_boot_id && piece.starts_with(BOOT_ID) {
-            is_left_out = true;
+    let Some(field) = source.field(entry, index).filter(|field| !field.is_named(BOOT_ID)) else { return Ok(()) };
+    if field.text == Text::Line {
+        source.read(entry, &field, &mut |piece| out.put(piece))?;
+        return out.put(b"\n");
+    }
+    let mut name = usize::from(field.name_len);
+    let mut is_named = false;
+    source.read(entry, &field, &mut |piece| {
+        if is_named {
+            return out.put(piece);
         }
-        if is_left_out {
-            at = 1;
-            return Ok(());
-        }
-        if is_framed && at <= name_len {
-            let name = piece.len().min(name_len.saturating_sub(at));
-            let (name, rest) = piece.split_at_checked(name).unwrap_or_default();
-            out.put(name)?;
-            at = at.saturating_add(name.len());
-            piece = match rest.split_first() {
-                Some((_, value)) => {
-                    out.put(b"\n")?;
-                    out.put(&value_len.to_le_bytes())?;
-                    at = at.saturating_add(1);
-                    value
-                }
-                None => rest,
-            };
-        }
-        at = at.saturating_add(piece.len());
-        out.put(piece)
+        let (of_name, rest) = piece.split_at_checked(name).unwrap_or((piece, b""));
+        out.put(of_name)?;
+        name = name.saturating_sub(of_name.len());
+        let Some((_, value)) = rest.split_first() else { return Ok(()) };
+        is_named = true;
+        out.put(b"\n")?;
+        out.put(&field.value_len().to_le_bytes())?;
+        out.put(value)
     })?;
-    if is_left_out { Ok(()) } else { out.put(b"\n") }
+    out.put(b"\n")
 }
 
 pub(super) fn decimal(n: u64, out: &mut Buffer) -> Result<(), Error> {

@@ -1,6 +1,9 @@
 //! The journal in the formats that others read, written into a [`Sink`].
 
 mod export;
+mod json;
+mod short;
+mod tar;
 
 use crate::error::Error;
 use crate::journal::file::Entry;
@@ -20,6 +23,25 @@ const REMARK_MAX: usize = 400;
 pub enum Format {
     /// systemd's journal export format, as `journalctl -o export` prints it.
     Export,
+    /// An object a line, as `journalctl -o json --all` prints it.
+    Json,
+    /// Lines for people, as `journalctl -o short-monotonic` prints them.
+    Short,
+    /// A tar archive of the files as they are. Secrets are not masked in it.
+    Raw,
+}
+
+impl Format {
+    /// The format of this name, as it stands in `?format=` and `--format`.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "export" => Self::Export,
+            "json" => Self::Json,
+            "short" => Self::Short,
+            "raw" => Self::Raw,
+            _ => return None,
+        })
+    }
 }
 
 /// What was written and what was not, for warnings.
@@ -29,48 +51,137 @@ pub struct Stats {
     pub entries: u64,
     /// Secrets masked in them.
     pub masked: u64,
+    /// Entries left out in the middle, and their bytes.
+    pub left_out: u64,
+    /// See `left_out`.
+    pub left_out_bytes: u64,
 }
 
-/// Writes the rest of `source` in `format`, from its beginning if it was not read yet; then an entry of our own for each
-/// [`Source::complaint`] there is.
-pub fn stream(source: &mut Source, format: Format, sink: &mut dyn Sink) -> Result<Stats, Error> {
-    let mut out = Buffer { sink, len: 0, bytes: Box::new([0; BUFFER]) };
-    let mut entries = 0u64;
-    while let Some(entry) = source.next_entry() {
-        write(source, format, &entry, &mut out)?;
-        entries = entries.saturating_add(1);
+/// Writes `source` from its beginning in `format`; then an entry of our own for each [`Source::complaint`] there is. Of a journal that would
+/// be longer than `max` bytes, the first and the last entries are written, with an entry of our own in between.
+pub fn stream(source: &mut Source, format: Format, max: Option<u64>, sink: &mut dyn Sink) -> Result<Stats, Error> {
+    source.rewind();
+    let mut writer = Writer { source, format, json: json::Json::new(), stats: Stats::default() };
+    if format == Format::Raw {
+        let mut out = Buffer::new(sink);
+        tar::archive(writer.source, &mut out)?;
+        out.flush()?;
+        return Ok(writer.stats);
     }
-    let mut buf = [0; REMARK_MAX];
-    let mut index = 0u32;
-    loop {
-        let mut text = Text::new(&mut buf);
-        if !source.complaint(index, &mut text) {
-            break;
+    let mut range = None;
+    if let Some(max) = max {
+        let mut nothing = Nothing;
+        let mut counter = Buffer::new(&mut nothing);
+        writer.write(None, &mut counter)?;
+        if counter.total > max {
+            range = Some((max / 2, counter.total.saturating_sub(max.div_ceil(2))));
         }
-        if !text.as_str().is_empty() {
-            let entry = source.remark(text.as_str());
-            write(source, format, &entry, &mut out)?;
-        }
-        index = index.saturating_add(1);
+        writer.source.rewind();
+        writer.stats = Stats::default();
     }
+    let mut out = Buffer::new(sink);
+    writer.write(range, &mut out)?;
     out.flush()?;
-    Ok(Stats { entries, masked: source.masked() })
+    writer.stats.masked = writer.source.masked();
+    Ok(writer.stats)
 }
 
-fn write(source: &mut Source, format: Format, entry: &Entry, out: &mut Buffer) -> Result<(), Error> {
-    match format {
-        Format::Export => export::entry(source, entry, out),
+struct Writer<'a> {
+    source: &'a mut Source,
+    format: Format,
+    json: json::Json,
+    stats: Stats,
+}
+
+impl Writer<'_> {
+    /// Writes all entries; or those that end before the first offset in what all would be, and those that begin behind the second.
+    fn write(&mut self, range: Option<(u64, u64)>, out: &mut Buffer) -> Result<(), Error> {
+        let mut nothing = Nothing;
+        let mut counter = Buffer::new(&mut nothing);
+        let mut is_said = false;
+        while let Some(entry) = self.source.next_entry() {
+            if let Some((head, tail)) = range {
+                // What this one finds is found again by the one that counts.
+                let found = self.source.found();
+                let begin = counter.total;
+                self.entry(&entry, &mut counter)?;
+                self.source.set_found(found);
+                if counter.total > head && begin < tail {
+                    self.stats.left_out = self.stats.left_out.saturating_add(1);
+                    self.stats.left_out_bytes =
+                        self.stats.left_out_bytes.saturating_add(counter.total.saturating_sub(begin));
+                    continue;
+                }
+                if self.stats.left_out > 0 && !is_said {
+                    is_said = true;
+                    self.say_left_out(out)?;
+                }
+            }
+            self.entry(&entry, out)?;
+            self.stats.entries = self.stats.entries.saturating_add(1);
+        }
+        if self.stats.left_out > 0 && !is_said {
+            self.say_left_out(out)?;
+        }
+        let mut buf = [0; REMARK_MAX];
+        for index in 0.. {
+            let mut text = Text::new(&mut buf);
+            if !self.source.complaint(index, &mut text) {
+                break;
+            }
+            if !text.as_str().is_empty() {
+                self.remark(text.as_str(), out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn say_left_out(&mut self, out: &mut Buffer) -> Result<(), Error> {
+        let mut buf = [0; REMARK_MAX];
+        let mut text = Text::new(&mut buf);
+        text.str("journal: ").dec(self.stats.left_out).str(" entries left out here, ").dec(self.stats.left_out_bytes);
+        text.str(" bytes; rd.report.journal.max= limits them");
+        self.remark(text.as_str(), out)
+    }
+
+    fn remark(&mut self, text: &str, out: &mut Buffer) -> Result<(), Error> {
+        let entry = self.source.remark(text);
+        self.entry(&entry, out)
+    }
+
+    fn entry(&mut self, entry: &Entry, out: &mut Buffer) -> Result<(), Error> {
+        match self.format {
+            Format::Export => export::entry(self.source, entry, out),
+            Format::Json => self.json.entry(self.source, entry, out),
+            Format::Short => short::entry(self.source, entry, out),
+            Format::Raw => Ok(()),
+        }
+    }
+}
+
+/// Takes what is only counted.
+struct Nothing;
+
+impl Sink for Nothing {
+    fn put(&mut self, _: &[u8]) -> Result<(), Error> {
+        Ok(())
     }
 }
 
 /// A sink that passes on what it is given in larger pieces.
 struct Buffer<'a> {
     sink: &'a mut dyn Sink,
+    /// Bytes put so far.
+    total: u64,
     len: usize,
     bytes: Box<[u8; BUFFER]>,
 }
 
-impl Buffer<'_> {
+impl<'a> Buffer<'a> {
+    fn new(sink: &'a mut dyn Sink) -> Self {
+        Self { sink, total: 0, len: 0, bytes: Box::new([0; BUFFER]) }
+    }
+
     fn flush(&mut self) -> Result<(), Error> {
         let len = core::mem::take(&mut self.len);
         self.sink.put(self.bytes.get(..len).unwrap_or_default())
@@ -79,6 +190,7 @@ impl Buffer<'_> {
 
 impl Sink for Buffer<'_> {
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.total = self.total.saturating_add(bytes.len() as u64);
         if bytes.len() > BUFFER.saturating_sub(self.len) {
             self.flush()?;
             if bytes.len() >= BUFFER {
@@ -91,5 +203,39 @@ impl Sink for Buffer<'_> {
             self.len = end;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::tests::{Folder, fixture, written};
+
+    #[test]
+    fn head_and_tail_of_what_is_too_long() {
+        let folder = Folder::with_journals(&[("system.journal", fixture("initrd-systemd252-fakeignition.journal"))]);
+        let mut source = folder.source();
+        for format in [Format::Export, Format::Json, Format::Short] {
+            let (whole, all) = written(&mut source, format);
+            let mut limited = |max| {
+                let mut out = Vec::new();
+                let stats = stream(&mut source, format, Some(max), &mut out).unwrap();
+                (out, stats)
+            };
+            assert!(limited(whole.len() as u64).0 == whole);
+            for max in [0, 1, 3000, 20_000, whole.len() as u64 - 1] {
+                let (out, stats) = limited(max);
+                let mark =
+                    format!("journal: {} entries left out here, {} bytes;", stats.left_out, stats.left_out_bytes);
+                let at = out.windows(mark.len()).position(|w| w == mark.as_bytes()).unwrap();
+                assert!(out.len() as u64 <= max + 600, "{} for {max}", out.len());
+                assert_eq!(stats.entries + stats.left_out, all.entries);
+                // The head is the whole's, and the tail is.
+                let head = whole.iter().zip(&out).take_while(|(a, b)| a == b).count();
+                let tail = whole.iter().rev().zip(out.iter().rev()).take_while(|(a, b)| a == b).count();
+                assert!(head <= at && head + tail + 600 >= out.len(), "{head} {tail} {}", out.len());
+                assert!(max < 3000 || head > 400 && tail > 400, "{head} {tail} for {max}");
+            }
+        }
     }
 }

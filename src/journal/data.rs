@@ -8,6 +8,7 @@ use super::format::{self, Codec, DATA_LEN};
 #[cfg(feature = "lz4")]
 use super::lz4::Lz4;
 use super::printable::{Scan, Text};
+use super::record::Record;
 use super::redact::Redact;
 use super::window::{Bytes, Windows};
 #[cfg(feature = "xz")]
@@ -23,7 +24,7 @@ use core::ops::Range;
 
 /// Kept payloads, and the longest that is kept: a few hundred distinct values recur in a boot, nearly all of them short.
 const SLOTS: usize = 1024;
-const SLOT_LEN: usize = 116;
+const SLOT_LEN: usize = 108;
 /// Bytes of the last payload that are kept, so that most are read and uncompressed once only, not twice.
 const SCRATCH: usize = 16 * 1024;
 /// Bytes that are given out of one compressed payload: systemd's own limit is 768 MiB, and a few KB can hold as much.
@@ -46,6 +47,8 @@ const NAME_MAX: usize = 64;
 pub struct Field {
     /// Bytes of the name.
     pub name_len: u8,
+    /// The name's hash.
+    name: Name,
     /// What name and value consist of.
     pub text: Text,
     /// Whether something in it is masked, or all of its value.
@@ -59,6 +62,28 @@ pub struct Field {
     full: u64,
     /// Bytes of them that are left when secrets are masked.
     shown: u64,
+}
+
+/// A field's name, by its hash (FNV-1a, 64 bits: names that meet do not occur).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Name(u64);
+
+/// The name of a field.
+pub const fn name(mut text: &[u8]) -> Name {
+    let mut name = Name::EMPTY;
+    while let [byte, rest @ ..] = text {
+        name = name.then(*byte);
+        text = rest;
+    }
+    name
+}
+
+impl Name {
+    const EMPTY: Self = Self(0xcbf2_9ce4_8422_2325);
+
+    const fn then(self, byte: u8) -> Self {
+        Self((self.0 ^ byte as u64).wrapping_mul(0x0000_0100_0000_01b3))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,18 +108,34 @@ impl Field {
         let mut scan = Scan::new();
         scan.push(bytes);
         let len = bytes.len() as u64;
-        Some(Self { name_len, text: scan.end(), ..Self::plain(start, len) })
+        let name = name(bytes.get(..name_len.into())?);
+        Some(Self { name_len, name, text: scan.end(), ..Self::plain(start, len) })
     }
 
     fn plain(at: u64, len: u64) -> Self {
         let (text, secret, codec) = (Text::Binary, Secret::Nothing, Codec::Plain);
-        Self { name_len: 0, text, secret, codec, at, stored: len, given: len, full: len, shown: len }
+        Self { name_len: 0, name: Name::EMPTY, text, secret, codec, at, stored: len, given: len, full: len, shown: len }
     }
 
     /// Where such a field lies.
     pub(super) fn range(&self) -> Option<Range<usize>> {
         let start = usize::try_from(self.at).ok()?;
         Some(start..start.checked_add(usize::try_from(self.stored).ok()?)?)
+    }
+
+    /// Bytes of the value that [`Data::read`] gives.
+    pub fn value_len(&self) -> u64 {
+        self.len().saturating_sub(u64::from(self.name_len)).saturating_sub(1)
+    }
+
+    /// Whether this is its name.
+    pub fn is_named(&self, name: Name) -> bool {
+        self.name == name
+    }
+
+    /// Whether both have the same name.
+    pub fn has_name_of(&self, other: &Self) -> bool {
+        self.name == other.name
     }
 
     /// Whether there is nothing, which cannot be: a field has at least a name.
@@ -166,6 +207,7 @@ struct Slot {
     len: u8,
     name_len: u8,
     text: Text,
+    name: Name,
     bytes: [u8; SLOT_LEN],
 }
 
@@ -178,7 +220,7 @@ struct Scratch {
 impl Data {
     /// With nothing kept yet.
     pub fn new() -> Self {
-        let slot = Slot { key: 0, len: 0, name_len: 0, text: Text::Binary, bytes: [0; SLOT_LEN] };
+        let slot = Slot { key: 0, len: 0, name_len: 0, name: Name::EMPTY, text: Text::Binary, bytes: [0; SLOT_LEN] };
         Self {
             windows: Windows::new(),
             cache: vec![slot; SLOTS],
@@ -211,6 +253,11 @@ impl Data {
         self.masked
     }
 
+    /// As if so many had been masked.
+    pub(super) fn set_masked(&mut self, masked: u64) {
+        self.masked = masked;
+    }
+
     /// Whether secrets are masked.
     pub fn redacts(&self) -> bool {
         self.redact
@@ -226,8 +273,8 @@ impl Data {
         let key = key(file, at);
         if let Some(slot) = self.cache.get(slot_of(key)).filter(|slot| slot.key == key) {
             let len = slot.len.into();
-            let (name_len, text) = (slot.name_len, slot.text);
-            return Ok(Field { name_len, text, ..Field::plain(at, len) });
+            let (name_len, name, text) = (slot.name_len, slot.name, slot.text);
+            return Ok(Field { name_len, name, text, ..Field::plain(at, len) });
         }
         self.look(file, at)
     }
@@ -277,6 +324,31 @@ impl Data {
         }
     }
 
+    /// A field that lies in `record`, with secrets looked for.
+    pub(super) fn in_memory(&self, mut field: Field, record: &Record) -> Field {
+        if self.redact {
+            let (mut redact, mut shown) = (Redact::new(), 0);
+            let output = &mut |piece: &[u8]| count(&mut shown, piece);
+            let is_ok = redact.push(record.bytes(&field), output).is_ok();
+            if let (true, Ok((1.., _))) = (is_ok, redact.end(output)) {
+                (field.secret, field.shown) = (Secret::Parts, shown);
+            }
+        }
+        field
+    }
+
+    /// Gives a field in memory, whose bytes these are, to `output`.
+    pub(super) fn read_memory(&mut self, field: &Field, bytes: &[u8], output: &mut Output) -> Result<(), Error> {
+        if field.secret == Secret::Nothing {
+            return output(bytes);
+        }
+        let mut redact = Redact::new();
+        redact.push(bytes, output)?;
+        let (masked, _) = redact.end(output)?;
+        self.masked = self.masked.saturating_add(masked.into());
+        Ok(())
+    }
+
     /// Reads the header of the data object whose payload is at `at` and, once, the payload.
     #[inline(never)]
     fn look(&mut self, file: &JournalFile, at: u64) -> Result<Field, Unread> {
@@ -294,7 +366,7 @@ impl Data {
 
         // The last payload is kept, if it is not long, and short ones that many entries share are kept for longer.
         let is_shared = stored <= SLOT_LEN as u64 && format::u64_at(&buf, 56).is_some_and(|n| n > 1);
-        let (mut scan, mut name, mut len) = (Scan::new(), Name::default(), 0usize);
+        let (mut scan, mut name, mut len) = (Scan::new(), NameScan::new(), 0usize);
         let (mut redact, mut shown) = (self.redact.then(Redact::new), 0u64);
         scratch.key = 0;
         let poured = codecs.pour(windows, file, &field, &mut |piece| {
@@ -318,7 +390,7 @@ impl Data {
             false if poured.len > 0 && poured.full > poured.len && poured.full > HISTORY => poured.full,
             false => return Err(Unread::Broken),
         };
-        field.name_len = name.end()?;
+        (field.name_len, field.name) = name.end()?;
         field.text = scan.end();
         field.shown = poured.len;
         if let Some(redact) = redact {
@@ -341,7 +413,14 @@ impl Data {
         let is_shared = is_shared && field.secret == Secret::Nothing;
         if is_shared && len <= SLOT_LEN {
             if let (Some(slot), Some(bytes)) = (cache.get_mut(slot_of(key)), scratch.bytes.first_chunk()) {
-                *slot = Slot { key, len: len as u8, name_len: field.name_len, text: field.text, bytes: *bytes };
+                *slot = Slot {
+                    key,
+                    len: len as u8,
+                    name_len: field.name_len,
+                    name: field.name,
+                    text: field.text,
+                    bytes: *bytes,
+                };
             }
         } else if poured.is_whole && len <= SCRATCH {
             scratch.key = key;
@@ -421,14 +500,18 @@ impl Input<'_> {
 }
 
 /// Looks for the end of a field's name.
-#[derive(Default)]
-struct Name {
+struct NameScan {
+    name: Name,
     len: usize,
     has_ended: bool,
     is_bad: bool,
 }
 
-impl Name {
+impl NameScan {
+    fn new() -> Self {
+        Self { name: Name::EMPTY, len: 0, has_ended: false, is_bad: false }
+    }
+
     fn push(&mut self, piece: &[u8]) {
         for byte in piece {
             if self.has_ended || self.is_bad {
@@ -440,14 +523,17 @@ impl Name {
                 b'0'..=b'9' if self.len > 0 => {}
                 _ => self.is_bad = true,
             }
-            self.len = self.len.saturating_add(usize::from(!self.has_ended));
+            if !self.has_ended {
+                self.len = self.len.saturating_add(1);
+                self.name = self.name.then(*byte);
+            }
             self.is_bad |= self.len > NAME_MAX;
         }
     }
 
-    fn end(&self) -> Result<u8, Unread> {
+    fn end(&self) -> Result<(u8, Name), Unread> {
         match self.has_ended && !self.is_bad && self.len > 0 {
-            true => Ok(self.len as u8),
+            true => Ok((self.len as u8, self.name)),
             false => Err(Unread::Broken),
         }
     }

@@ -4,9 +4,8 @@
 //! at growing offsets, as a writer that only appends leaves them, so that no chain can loop. Where the chain is broken before all entries
 //! were found, the objects behind the last one are gone through one by one, which finds entries in the same order.
 
-use super::format::{self, ARRAY_LEN, BadHeader, ENTRY_LEN, HEADER_LEN, Header, Id, OBJECT_LEN, Object};
+use super::format::{self, ARRAY_LEN, ENTRY_LEN, Header, Id, OBJECT_LEN, Object};
 use super::window::{Bytes, Windows};
-use crate::sys::file::File;
 use alloc::boxed::Box;
 
 /// Fields of one entry that are looked at. journald takes 1024 and adds its own.
@@ -16,8 +15,8 @@ const ITEMS_MAX: u64 = 4096;
 pub struct JournalFile {
     /// Its content.
     pub bytes: Bytes,
-    /// Its name, without folders.
-    pub name: Box<[u8]>,
+    /// Its path below the root, without a `/` in front.
+    pub path: Box<[u8]>,
     /// Its header when it was opened.
     pub header: Header,
     walk: Walk,
@@ -78,12 +77,9 @@ struct Walk {
 const DONE: Option<u64> = Some(u64::MAX);
 
 impl JournalFile {
-    /// Reads the header of `file`, whose size is `end`.
-    pub fn new(file: File, number: u16, end: u64, name: &[u8]) -> Result<Self, BadHeader> {
-        let mut buf = [0; HEADER_LEN];
-        let len = file.read_at(0, &mut buf).unwrap_or(0);
-        let header = Header::parse(buf.get(..len).unwrap_or_default())?;
-        Ok(Self { bytes: Bytes::new(file, number, end), name: name.into(), header, walk: Walk::start(&header) })
+    /// At the first entry of a file with this header.
+    pub fn new(bytes: Bytes, path: &[u8], header: Header) -> Self {
+        Self { bytes, path: path.into(), header, walk: Walk::start(&header) }
     }
 
     /// Goes back to the first entry.

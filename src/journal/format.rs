@@ -3,6 +3,8 @@
 //! Specification: systemd's JOURNAL_FILE_FORMAT ("Header", "Objects", "Data Objects", "Entry Objects", "Entry Array Objects") and the
 //! structures of its `journal-def.h`. All numbers are little-endian.
 
+use crate::sys::file::File;
+
 /// A 128-bit id as it is stored.
 pub type Id = [u8; 16];
 
@@ -79,6 +81,13 @@ pub enum BadHeader {
 }
 
 impl Header {
+    /// Reads it at the beginning of a file.
+    pub fn read(file: &File) -> Result<Self, BadHeader> {
+        let mut buf = [0; HEADER_LEN];
+        let len = file.read_at(0, &mut buf).unwrap_or(0);
+        Self::parse(buf.get(..len).unwrap_or_default())
+    }
+
     /// Parses the first bytes of a file, [`HEADER_LEN`] or as many as there are.
     pub fn parse(bytes: &[u8]) -> Result<Self, BadHeader> {
         if bytes.get(..8) != Some(b"LPKSHHRH") {

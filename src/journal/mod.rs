@@ -6,12 +6,14 @@
 pub mod data;
 pub mod file;
 pub mod format;
+mod kmsg;
 #[cfg(feature = "lz4")]
 mod lz4;
 pub mod printable;
 pub mod record;
 mod redact;
 pub mod source;
+pub mod sync;
 pub mod units;
 pub mod window;
 #[cfg(feature = "xz")]

@@ -3,11 +3,15 @@
 //! The order is sd-journal's (`compare_locations` in its `sd-journal.c`): by sequence number where both entries have them from the same
 //! source, else by monotonic time within a boot, else by which boot is newer, else by wall clock time. An entry that is in several files is
 //! given once. Unlike there, an entry that seems older than the one before it in the same file is given, not skipped.
+//!
+//! Where no journal file is, the kernel's log is what there is.
 
 use super::data::{Data, Field, Output, Unread};
 use super::file::{Entry, JournalFile, Step};
-use super::format::{BadHeader, Id};
+use super::format::{BadHeader, Header, Id};
+use super::kmsg::Kmsg;
 use super::record::Record;
+use super::window::Bytes;
 use crate::error::{Error, JournalError};
 use crate::sys::Errno;
 use crate::sys::file::{Folder, Root};
@@ -17,13 +21,21 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 /// Where journald keeps files: volatile ones, which an initramfs has, and persistent ones.
-const PLACES: [&str; 2] = ["/run/log/journal", "/var/log/journal"];
+const PLACES: [&str; 2] = ["run/log/journal", "var/log/journal"];
+/// Files that cannot be read but can be sent as they are.
+const OTHERS_MAX: usize = 16;
+/// Bytes of a path: a place, a machine's folder, a name of up to 255.
+const PATH_MAX: usize = 320;
 /// Files that are read: each costs a descriptor and 250 bytes. Of more, those whose last entry is the newest.
 pub const FILES_MAX: usize = 64;
 
 /// The journal at the moment when it was opened: what is appended later is not read.
 pub struct Source {
     files: Vec<Stream>,
+    /// Files that need what is not known here: their bytes and paths.
+    others: Vec<(Bytes, Box<[u8]>)>,
+    /// The kernel's log, if there are no files.
+    kmsg: Option<Box<Kmsg>>,
     data: Data,
     /// The last entry given, by which its doubles in other files are known.
     last: Option<Entry>,
@@ -34,7 +46,11 @@ pub struct Source {
 }
 
 /// The number of what is no file: [`Entry::file`] of an entry that is in none.
-const RECORD: u16 = u16::MAX;
+pub(super) const RECORD: u16 = u16::MAX;
+
+/// What was found so far: problems, and secrets.
+#[derive(Clone, Copy)]
+pub(crate) struct Found(Problems, u64);
 
 /// What could not be read so far.
 #[derive(Clone, Copy, Default)]
@@ -68,10 +84,12 @@ struct Stream {
 }
 
 impl Source {
-    /// Opens all journal files below `root`: of all machines, users and boots, online, archived and left over.
+    /// Opens all journal files below `root`: of all machines, users and boots, online, archived and left over; or the kernel's log.
     pub fn open(root: &Root) -> Result<Self, JournalError> {
         let mut source = Self {
             files: Vec::new(),
+            others: Vec::new(),
+            kmsg: None,
             data: Data::new(),
             last: None,
             record: Box::new(Record::new()),
@@ -80,17 +98,21 @@ impl Source {
         };
         let mut failure = JournalError::None;
         for place in PLACES {
-            let listed = root.folder(place).and_then(|folder| source.list(&folder, true));
-            match listed {
+            match root.folder(place).and_then(|folder| source.list(&folder, place.as_bytes(), true)) {
                 Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => {}
                 Err(errno) => failure = JournalError::Open(errno),
             }
         }
         if source.files.is_empty() {
-            return Err(match source.skipped.errno {
-                Some(errno) if failure == JournalError::None => JournalError::Open(errno),
-                _ => failure,
-            });
+            if let (JournalError::None, Some(errno)) = (failure, source.skipped.errno) {
+                failure = JournalError::Open(errno);
+            }
+            match Kmsg::open(root) {
+                Ok(kmsg) => source.kmsg = Some(Box::new(kmsg)),
+                // Some files can be sent as they are.
+                Err(_) if !source.others.is_empty() => {}
+                Err(_) => return Err(failure),
+            }
         }
         source.restart(true);
         Ok(source)
@@ -111,10 +133,24 @@ impl Source {
         self.data.restart(redact);
         self.last = None;
         self.problems = Problems::default();
+        if let Some(kmsg) = &mut self.kmsg {
+            kmsg.rewind();
+        }
         for stream in &mut self.files {
             stream.file.rewind();
             stream.advance(&mut self.data, &mut self.problems);
         }
+    }
+
+    /// What was found so far.
+    pub(crate) fn found(&self) -> Found {
+        Found(self.problems, self.data.masked())
+    }
+
+    /// As if only this had been found.
+    pub(crate) fn set_found(&mut self, Found(problems, masked): Found) {
+        self.problems = problems;
+        self.data.set_masked(masked);
     }
 
     /// Entries that the files say they have.
@@ -124,6 +160,11 @@ impl Source {
 
     /// The next entry.
     pub fn next_entry(&mut self) -> Option<Entry> {
+        if let Some(kmsg) = &mut self.kmsg {
+            let next = kmsg.next(&mut self.record);
+            self.last = next.or(self.last);
+            return next;
+        }
         if let Some(last) = self.last {
             for (index, stream) in self.files.iter_mut().enumerate() {
                 let is_from = usize::from(last.file) == index;
@@ -150,7 +191,7 @@ impl Source {
     pub fn field(&mut self, entry: &Entry, index: u32) -> Option<Field> {
         let field = match self.files.get(usize::from(entry.file)) {
             Some(stream) => self.data.field(&stream.file, entry, index),
-            None => self.record.field(index),
+            None => self.record.field(index).map(|field| self.data.in_memory(field, &self.record)),
         };
         let count = match field {
             Ok(field) => return Some(field),
@@ -166,12 +207,15 @@ impl Source {
     pub fn read(&mut self, entry: &Entry, field: &Field, output: &mut Output) -> Result<(), Error> {
         match self.files.get(usize::from(entry.file)) {
             Some(stream) => self.data.read(&stream.file, field, output),
-            None => output(self.record.bytes(field)),
+            None => self.data.read_memory(field, self.record.bytes(field), output),
         }
     }
 
     /// The source of the sequence number of `entry`.
     pub fn seqnum_id(&self, entry: &Entry) -> Id {
+        if let Some(kmsg) = &self.kmsg {
+            return kmsg.seqnum_id();
+        }
         self.files.get(usize::from(entry.file)).map_or([0; 16], |stream| stream.file.header.seqnum_id)
     }
 
@@ -227,18 +271,56 @@ impl Source {
         true
     }
 
-    /// The name of a file, without folders.
-    fn file_name(&self, number: u16) -> &[u8] {
-        self.files.get(usize::from(number)).map_or(b"", |stream| &stream.file.name)
+    /// File `index` as it is: its folder, its name and its size. All files, those that cannot be read included.
+    pub(crate) fn raw_file(&self, index: usize) -> Option<(&[u8], &[u8], u64)> {
+        let (bytes, path) = self.raw(index)?;
+        let slash = path.iter().rposition(|b| *b == b'/')?;
+        Some((path.get(..slash)?, path.get(slash.saturating_add(1)..)?, bytes.end()))
     }
 
-    /// Opens the journal files in `folder` and, if `deeper`, in its folders: one a machine.
-    fn list(&mut self, folder: &Folder, deeper: bool) -> Result<(), Errno> {
+    /// Gives the bytes of file `index`, as many as [`Source::raw_file`] said; zeros in place of what is no longer there.
+    pub(crate) fn read_raw(&mut self, index: usize, output: &mut Output) -> Result<(), Error> {
+        let bytes = match index.checked_sub(self.files.len()) {
+            None => self.files.get(index).map(|stream| &stream.file.bytes),
+            Some(index) => self.others.get(index).map(|(bytes, _)| bytes),
+        };
+        let Some(bytes) = bytes else { return Ok(()) };
+        let mut at = 0u64;
+        while at < bytes.end() {
+            let piece = self.data.windows.at(bytes, at);
+            let zeros = [0; 64];
+            let left = usize::try_from(bytes.end().saturating_sub(at)).unwrap_or(usize::MAX);
+            let piece = if piece.is_empty() { zeros.get(..left).unwrap_or(&zeros) } else { piece };
+            output(piece)?;
+            at = at.saturating_add(piece.len() as u64);
+        }
+        Ok(())
+    }
+
+    fn raw(&self, index: usize) -> Option<(&Bytes, &[u8])> {
+        match index.checked_sub(self.files.len()) {
+            None => self.files.get(index).map(|stream| (&stream.file.bytes, &*stream.file.path)),
+            Some(index) => self.others.get(index).map(|(bytes, path)| (bytes, &**path)),
+        }
+    }
+
+    /// The name of a file, without folders.
+    fn file_name(&self, number: u16) -> &[u8] {
+        self.raw_file(number.into()).map_or(b"", |(_, name, _)| name)
+    }
+
+    /// Opens the journal files in `folder`, which is at `path`, and, if `deeper`, in its folders: one a machine.
+    fn list(&mut self, folder: &Folder, path: &[u8], deeper: bool) -> Result<(), Errno> {
         folder.names(&mut |name| {
+            let mut inner = heapless::Vec::<u8, PATH_MAX, u16>::new();
+            let fits = [path, b"/", name].iter().all(|part| inner.extend_from_slice(part).is_ok());
             if name.ends_with(b".journal") || name.ends_with(b".journal~") {
-                self.open_file(folder, name);
-            } else if deeper {
-                match folder.folder(name).and_then(|folder| self.list(&folder, false)) {
+                match fits {
+                    true => self.open_file(folder, name, &inner),
+                    false => self.unreadable(Errno::NAMETOOLONG),
+                }
+            } else if deeper && fits {
+                match folder.folder(name).and_then(|folder| self.list(&folder, &inner, false)) {
                     Ok(()) | Err(Errno::NOTDIR) => {}
                     Err(errno) => self.unreadable(errno),
                 }
@@ -247,7 +329,7 @@ impl Source {
         })
     }
 
-    fn open_file(&mut self, folder: &Folder, name: &[u8]) {
+    fn open_file(&mut self, folder: &Folder, name: &[u8], path: &[u8]) {
         let opened = folder.file(name).and_then(|file| match file.is_regular()? {
             true => file.size().map(|size| (file, size)),
             false => Err(Errno::INVAL),
@@ -262,17 +344,22 @@ impl Source {
             Some((index, _)) if self.files.len() >= FILES_MAX => index,
             _ => self.files.len(),
         };
-        let file = match JournalFile::new(file, number as u16, size, name) {
-            Ok(file) => file,
+        let header = match Header::read(&file) {
+            Ok(header) => header,
             // Preallocated, and nothing written yet.
             Err(BadHeader::NoJournal) if size == 0 => return,
             Err(BadHeader::NoJournal) => return self.unreadable(Errno::BADMSG),
             Err(BadHeader::Incompatible(flags)) => {
                 self.skipped.incompatible = self.skipped.incompatible.saturating_add(1);
                 self.skipped.flags |= flags;
+                if self.others.len() < OTHERS_MAX {
+                    let number = u16::MAX.saturating_sub(1).saturating_sub(self.others.len() as u16);
+                    self.others.push((Bytes::new(file, number, size), path.into()));
+                }
                 return;
             }
         };
+        let file = JournalFile::new(Bytes::new(file, number as u16, size), path, header);
         match (self.files.get_mut(number), oldest) {
             (None, _) => self.files.push(Stream { file, head: None }),
             (Some(stream), Some((_, realtime))) => {

@@ -33,6 +33,10 @@ impl Folder {
         std::fs::write(path, content).unwrap();
     }
 
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+
     pub(crate) fn root(&self) -> Root {
         Root::new(Some(self.0.as_os_str().as_encoded_bytes())).unwrap()
     }
@@ -63,7 +67,7 @@ pub(crate) fn fixture(name: &str) -> Vec<u8> {
 /// What a source gives in a format.
 pub(crate) fn written(source: &mut Source, format: Format) -> (Vec<u8>, Stats) {
     let mut out = Vec::new();
-    let stats = encode::stream(source, format, &mut out).unwrap();
+    let stats = encode::stream(source, format, None, &mut out).unwrap();
     (out, stats)
 }
 

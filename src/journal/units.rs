@@ -390,7 +390,7 @@ mod tests {
             assert_eq!(unit_found.exit_status, Some(1), "{name}");
             assert!(text(&found.ignition).starts_with(message), "{name}: {}", text(&found.ignition));
             let lines: Vec<&str, LINES_MAX, u8> = unit_found.lines.iter().map(|line| text(line)).collect();
-            assert_eq!(lines.len(), LINES_MAX);
+            assert!(lines.len() >= 8, "{lines:?}");
             assert!(lines.iter().any(|line| line.starts_with(&format!("Failed to start {unit}"))), "{lines:?}");
             assert!(lines.iter().any(|line| line.contains("Ignition failed: ")), "{lines:?}");
             let others: Vec<&str, UNITS_MAX, u8> =

@@ -7,6 +7,7 @@
 use super::data::{Inflated, Input, Output};
 use crate::error::Error;
 use alloc::boxed::Box;
+use crc::{CRC_32_ISO_HDLC, Crc, NoTable};
 use xz4rust::{XzDecoder, XzNextBlockResult};
 
 /// The dictionary in bytes, and as it is written in the header (section 5.3.1).
@@ -21,6 +22,8 @@ const INPUT: usize = 512;
 /// Bytes of output that are collected.
 const OUTPUT: usize = 1024;
 const LZMA2: u64 = 0x21;
+/// The header's checksum: of two dozen bytes, so without a table.
+const CRC: Crc<u32, NoTable> = Crc::<u32, NoTable>::new(&CRC_32_ISO_HDLC);
 
 /// The decoder, which is allocated when the first payload comes (about 30 KB, and the dictionary).
 pub(super) struct Xz(Option<Box<XzDecoder<'static>>>);
@@ -89,7 +92,7 @@ fn headers(input: &mut Input, buf: &mut [u8; INPUT]) -> Option<(usize, u64)> {
     let dictionary = buf.get_mut(at)?;
     *dictionary = (*dictionary).min(DICTIONARY_BITS);
     let crc_at = end.saturating_sub(4);
-    let crc = crc32fast::hash(buf.get(STREAM_HEADER..crc_at)?);
+    let crc = CRC.checksum(buf.get(STREAM_HEADER..crc_at)?);
     buf.get_mut(crc_at..end)?.copy_from_slice(&crc.to_le_bytes());
     Some((end, size))
 }

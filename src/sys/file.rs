@@ -34,6 +34,11 @@ impl Root {
         self.open(path.as_ref(), OFlags::RDONLY | OFlags::NONBLOCK).map(File)
     }
 
+    /// What is at `path`, without opening it: for a socket.
+    pub fn node(&self, path: impl AsRef<[u8]>) -> Result<File, Errno> {
+        self.open(path.as_ref(), OFlags::PATH).map(File)
+    }
+
     /// Opens a folder.
     pub fn folder(&self, path: impl AsRef<[u8]>) -> Result<Folder, Errno> {
         self.open(path.as_ref(), OFlags::RDONLY | OFlags::DIRECTORY).map(Folder)
@@ -97,6 +102,13 @@ impl File {
                 done => return done,
             }
         }
+    }
+}
+
+impl File {
+    /// Goes back to the beginning, for [`File::read`].
+    pub fn rewind(&self) -> Result<(), Errno> {
+        rustix::fs::seek(&self.0, rustix::fs::SeekFrom::Start(0)).map(drop)
     }
 }
 

@@ -3,14 +3,16 @@
 use core::net::SocketAddr;
 use heapless::Vec;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, bind, connect, ipproto, netlink,
-    recv, send, shutdown, socket_with, sockopt,
+    AddressFamily, Protocol, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, bind, connect,
+    ipproto, netlink, recv, send, shutdown, socket_with, sockopt,
 };
 
+use crate::sys::file::File;
 use crate::sys::time::Deadline;
+use crate::text::Text;
 
 /// Sockets that [`wait`] can wait for at once.
 pub const WAIT_MAX: usize = 8;
@@ -45,6 +47,17 @@ impl Socket {
         // NETLINK_ROUTE is protocol 0.
         let socket = Self::open(AddressFamily::NETLINK, SocketType::RAW, None)?;
         bind(&socket.0, &netlink::SocketAddrNetlink::new(0, groups))?;
+        Ok(socket)
+    }
+
+    /// A stream to the local socket that `node` is (see [`crate::sys::file::Root::node`]); connected at once or not at all.
+    pub fn unix(node: &File) -> Result<Self, Errno> {
+        let socket = Self::open(AddressFamily::UNIX, SocketType::STREAM, None)?;
+        // An address has no room for a long path, and no way to say what it is relative to.
+        let mut path = [0; 40];
+        let mut text = Text::new(&mut path);
+        text.str("/proc/self/fd/").dec(node.as_fd().as_raw_fd() as u64);
+        connect(&socket.0, &SocketAddrUnix::new(text.as_bytes())?)?;
         Ok(socket)
     }
 

@@ -1,0 +1,150 @@
+//! Lines for people, as `journalctl -o short-monotonic` prints them where its output is no terminal.
+//!
+//! Seconds since boot, host, who logged with its process number, message. What is no printable text is named by its size; further lines of a
+//! message are indented, and a TAB is eight blanks. Unlike there, escape sequences are not taken out: they are no text.
+
+use super::Buffer;
+use super::export::decimal;
+use crate::error::Error;
+use crate::journal::data::{Field, Name, name};
+use crate::journal::file::Entry;
+use crate::journal::printable::Text;
+use crate::journal::source::Source;
+use crate::sink::Sink;
+
+const HOSTNAME: Name = name(b"_HOSTNAME");
+const IDENTIFIER: Name = name(b"SYSLOG_IDENTIFIER");
+const COMM: Name = name(b"_COMM");
+const PID: Name = name(b"_PID");
+const SYSLOG_PID: Name = name(b"SYSLOG_PID");
+const MESSAGE: Name = name(b"MESSAGE");
+const SOURCE_TIME: Name = name(b"_SOURCE_MONOTONIC_TIMESTAMP");
+/// Bytes of a name, a process number or a time that are shown; longer ones are not (journalctl: 300).
+const WORD_MAX: u64 = 300;
+
+/// Writes one entry.
+pub(super) fn entry(source: &mut Source, entry: &Entry, out: &mut Buffer) -> Result<(), Error> {
+    let wanted = [HOSTNAME, IDENTIFIER, COMM, PID, SYSLOG_PID, MESSAGE, SOURCE_TIME];
+    let mut found = [None; 7];
+    for index in 0..entry.items {
+        let Some(field) = source.field(entry, index) else { continue };
+        if let Some((_, slot)) = wanted.iter().zip(&mut found).find(|(name, _)| field.is_named(**name)) {
+            *slot = Some(field);
+        }
+    }
+    let [hostname, identifier, comm, pid, syslog_pid, message, source_time] = found;
+    let Some(message) = message else { return Ok(()) };
+    let short = |field: Option<Field>| field.filter(|field| field.text == Text::Line && field.value_len() < WORD_MAX);
+
+    let mut width = time(source, entry, short(source_time), out)?;
+    if let Some(hostname) = short(hostname) {
+        out.put(b" ")?;
+        width = width.saturating_add(1).saturating_add(word(source, entry, &hostname, out)?);
+    }
+    out.put(b" ")?;
+    width = width.saturating_add(match short(identifier).or(short(comm)) {
+        Some(field) => word(source, entry, &field, out)?.saturating_add(1),
+        // Not counted there either.
+        None => {
+            out.put(b"unknown")?;
+            0
+        }
+    });
+    if let Some(pid) = short(pid).or(short(syslog_pid)) {
+        out.put(b"[")?;
+        width = width.saturating_add(2).saturating_add(word(source, entry, &pid, out)?);
+        out.put(b"]")?;
+    }
+    out.put(b": ")?;
+    if message.text == Text::Binary {
+        out.put(b"[")?;
+        size(message.value_len(), out)?;
+        return out.put(b" blob data]\n");
+    }
+    text(source, entry, &message, width.saturating_add(2), out)
+}
+
+/// Writes a message and its line's end, further lines indented.
+fn text(source: &mut Source, entry: &Entry, field: &Field, indent: u64, out: &mut Buffer) -> Result<(), Error> {
+    let mut skip = usize::from(field.name_len).saturating_add(1);
+    // A line feed is written once it is known that something follows.
+    let mut is_pending = false;
+    source.read(entry, field, &mut |piece| {
+        let rest = piece.get(skip..).unwrap_or_default();
+        skip = skip.saturating_sub(piece.len());
+        for line in rest.split_inclusive(|b| *b == b'\n') {
+            if is_pending {
+                out.put(b"\n")?;
+                for _ in 0..indent {
+                    out.put(b" ")?;
+                }
+            }
+            is_pending = line.ends_with(b"\n");
+            for (number, part) in line.strip_suffix(b"\n").unwrap_or(line).split(|b| *b == b'\t').enumerate() {
+                out.put(if number == 0 { b"" } else { b"        " })?;
+                out.put(part)?;
+            }
+        }
+        Ok(())
+    })?;
+    out.put(b"\n")
+}
+
+/// Writes when the entry was made, as its source said, else when it was received; gives the width.
+fn time(source: &mut Source, entry: &Entry, field: Option<Field>, out: &mut Buffer) -> Result<u64, Error> {
+    let mut value = None;
+    if let Some(field) = field {
+        let mut skip = usize::from(field.name_len).saturating_add(1);
+        let mut number = Some(0u64);
+        source.read(entry, &field, &mut |piece| {
+            for byte in piece.get(skip..).unwrap_or_default() {
+                let digit = byte.wrapping_sub(b'0');
+                number = number.filter(|_| digit < 10).and_then(|n| n.checked_mul(10)?.checked_add(digit.into()));
+            }
+            skip = skip.saturating_sub(piece.len());
+            Ok(())
+        })?;
+        value = number.filter(|_| field.value_len() > 0);
+    }
+    let value = value.unwrap_or(entry.monotonic);
+    let seconds = value / 1_000_000;
+    let digits = u64::from(seconds.checked_ilog10().unwrap_or(0)).saturating_add(1);
+    out.put(b"[")?;
+    out.put(b"    ".get(..4usize.saturating_sub(digits.saturating_sub(1) as usize)).unwrap_or_default())?;
+    decimal(seconds, out)?;
+    out.put(b".")?;
+    let mut unit = 100_000;
+    while unit > 0 {
+        decimal(value / unit % 10, out)?;
+        unit /= 10;
+    }
+    out.put(b"]")?;
+    Ok(digits.max(5).saturating_add(9))
+}
+
+/// Writes a value; gives its width in bytes, as journalctl counts.
+fn word(source: &mut Source, entry: &Entry, field: &Field, out: &mut Buffer) -> Result<u64, Error> {
+    let mut skip = usize::from(field.name_len).saturating_add(1);
+    source.read(entry, field, &mut |piece| {
+        out.put(piece.get(skip..).unwrap_or_default())?;
+        skip = skip.saturating_sub(piece.len());
+        Ok(())
+    })?;
+    Ok(field.value_len())
+}
+
+/// Writes a size as systemd's `FORMAT_BYTES` does: with a digit behind the point, unless in bytes.
+fn size(bytes: u64, out: &mut Buffer) -> Result<(), Error> {
+    let (shift, unit) = match bytes {
+        0x4000_0000.. => (30, b"G"),
+        0x10_0000.. => (20, b"M"),
+        0x400.. => (10, b"K"),
+        _ => (0, b"B"),
+    };
+    decimal(bytes >> shift, out)?;
+    if shift > 0 {
+        out.put(b".")?;
+        decimal((bytes >> (shift - 10)).saturating_mul(10) / 1024 % 10, out)?;
+    }
+    out.put(unit)
+}

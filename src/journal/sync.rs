@@ -1,0 +1,83 @@
+//! Asks journald to write what it holds, so that a line logged just before is in its files.
+//!
+//! Specification: varlink.org, "Protocol" (a JSON object and a NUL each way); systemd's `io.systemd.Journal.varlink`, method `Synchronize`.
+
+use crate::sys::file::Root;
+use crate::sys::sock::{Ready, Socket, wait};
+use crate::sys::time::Deadline;
+
+/// journald's socket.
+const SOCKET: &str = "run/systemd/journal/io.systemd.journal";
+const CALL: &[u8] = b"{\"method\":\"io.systemd.Journal.Synchronize\"}\0";
+
+/// Waits until journald has written what it held, or until `deadline`; gives whether it said so. Without journald there is nothing to wait
+/// for; from before systemd 241 it has no such socket.
+pub fn sync(root: &Root, deadline: Deadline) -> bool {
+    let Ok(socket) = root.node(SOCKET).and_then(|node| Socket::unix(&node)) else { return false };
+    // It is shorter than any socket's buffer.
+    if socket.send(CALL) != Ok(CALL.len()) {
+        return false;
+    }
+    // The answer is {"parameters":{}}, or has an "error". What ends it, and what is in between, does not matter.
+    let mut is_error = false;
+    let mut buf = [0; 256];
+    loop {
+        if wait(&mut core::iter::once(&socket), Ready::In, deadline) == 0 {
+            return false;
+        }
+        let Ok(len @ 1..) = socket.recv(&mut buf) else { return false };
+        let answer = buf.get(..len).unwrap_or_default();
+        is_error |= answer.windows(7).any(|part| part == b"\"error\"");
+        if answer.contains(&0) {
+            return !is_error;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::tests::Folder;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixListener;
+
+    fn synced(answer: Option<&'static [u8]>) -> bool {
+        let folder = Folder::new();
+        folder.write(SOCKET, b"");
+        let path = folder.path().join(SOCKET);
+        std::fs::remove_file(&path).unwrap();
+        let listener = UnixListener::bind(&path).unwrap();
+        let (ended, end) = std::sync::mpsc::channel::<()>();
+        let server = std::thread::spawn(move || {
+            let (mut peer, _) = listener.accept().unwrap();
+            let mut call = vec![0; CALL.len()];
+            peer.read_exact(&mut call).unwrap();
+            assert_eq!(call, CALL);
+            match answer {
+                Some(answer) => answer.chunks(4).for_each(|part| peer.write_all(part).unwrap()),
+                // Open and silent, till the other side gave up.
+                None => drop(end.recv()),
+            }
+        });
+        let is_synced = sync(&folder.root(), Deadline::after_ms(if answer.is_some() { 10_000 } else { 100 }));
+        drop(ended);
+        server.join().unwrap();
+        is_synced
+    }
+
+    #[test]
+    fn waits_for_the_answer() {
+        assert!(synced(Some(b"{\"parameters\":{}}\0")));
+        assert!(!synced(Some(b"{\"error\":\"x\"}\0")));
+        assert!(!synced(Some(b"{\"param")));
+        assert!(!synced(None));
+    }
+
+    #[test]
+    fn without_journald_nothing_is_waited_for() {
+        let folder = Folder::new();
+        assert!(!sync(&folder.root(), Deadline::after_ms(10_000)));
+        folder.write(SOCKET, b"no socket");
+        assert!(!sync(&folder.root(), Deadline::after_ms(10_000)));
+    }
+}

@@ -1,0 +1,233 @@
+"""`rdreport journal` against journalctl: every format, every layout, several files, and broken ones."""
+
+import json
+import os
+import pathlib
+import random
+import shutil
+import struct
+import subprocess
+import tarfile
+import tempfile
+import io
+import unittest
+
+FIXTURES = pathlib.Path(__file__).parent / "fixtures"
+RDREPORT = os.environ.get("RDREPORT", "target/release/rdreport")
+MACHINE = "run/log/journal/8e40128e62394571a74cba500e0d4b0a"
+SYSTEM = [p.name.removesuffix(".journal.zst") for p in sorted(FIXTURES.glob("*.journal.zst"))]
+LAYOUTS = [p.name.removesuffix(".journal.zst") for p in sorted((FIXTURES / "layouts").glob("*.journal.zst"))]
+REMOTE = "/lib/systemd/systemd-journal-remote"
+
+
+def unpacked(name):
+    return subprocess.run(["zstd", "-dcq", FIXTURES / f"{name}.zst"], stdout=subprocess.PIPE, check=True).stdout
+
+
+def has_xz():
+    """Whether the program reads XZ: a feature that is off by default."""
+    with Root({"a.journal": unpacked("layouts/xz.journal")}) as root:
+        return b"compression is not built in" not in root.journal()
+
+
+class Root:
+    """A root folder with journal files, and what of it is printed."""
+
+    def __init__(self, files, cmdline="rd.report.journal.redact=off"):
+        self.path = tempfile.mkdtemp(prefix="rdreport-test-")
+        os.makedirs(f"{self.path}/{MACHINE}")
+        os.makedirs(f"{self.path}/proc")
+        pathlib.Path(f"{self.path}/proc/cmdline").write_text(cmdline)
+        for name, content in files.items():
+            pathlib.Path(f"{self.path}/{MACHINE}/{name}").write_bytes(content)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path)
+
+    def run(self, *options, timeout=60):
+        command = [RDREPORT, "--root", self.path, "journal", *options]
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout)
+
+    def journal(self, *options):
+        done = self.run(*options)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def journalctl(self, *options):
+        command = ["journalctl", "--no-pager", "--directory", f"{self.path}/{MACHINE}", *options]
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout
+
+
+def without(text, *starts):
+    return b"\n".join(line for line in text.split(b"\n") if not line.startswith(starts))
+
+
+def entries(text):
+    """Objects of a JSON stream as sorted pairs; __SEQNUM and __SEQNUM_ID, which journalctl before 254 does not print, left out."""
+    found = []
+    for line in text.splitlines():
+        pairs = json.loads(line, object_pairs_hook=list)
+        assert len({name for name, _ in pairs}) == len(pairs), line[:200]
+        found.append(sorted(pair for pair in pairs if pair[0] not in ("__SEQNUM", "__SEQNUM_ID")))
+    return found
+
+
+def export(entries):
+    """Text in the export format from dictionaries' items."""
+    out = b""
+    for number, fields in enumerate(entries, 1):
+        out += b"__REALTIME_TIMESTAMP=%d\n__MONOTONIC_TIMESTAMP=%d\n" % (1796000041196128 + number, 13523456 + number)
+        out += b"_BOOT_ID=cc2a2fae552745a68ac61cc401f811a8\n"
+        for name, value in fields:
+            out += name + b"\n" + struct.pack("<Q", len(value)) + value + b"\n"
+        out += b"\n"
+    return out
+
+
+def written(text, *options):
+    """The journal files that systemd-journal-remote makes of an export: names and contents."""
+    with tempfile.TemporaryDirectory(prefix="rdreport-test-") as folder:
+        command = [REMOTE, f"--output={folder}/o.journal", "--split-mode=none", *options, "-"]
+        subprocess.run(command, input=text, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return {name: pathlib.Path(folder, name).read_bytes() for name in os.listdir(folder)}
+
+
+class Formats(unittest.TestCase):
+    def assert_like_journalctl(self, files, what):
+        with Root(files) as root:
+            seqnums = (b"__SEQNUM=", b"__SEQNUM_ID=")
+            self.assertTrue(
+                without(root.journal(), *seqnums) == without(root.journalctl("-o", "export"), *seqnums), f"{what}: export")
+            self.assertTrue(
+                entries(root.journal("--format", "json")) == entries(root.journalctl("-o", "json", "--all")), f"{what}: json")
+            self.assertTrue(
+                root.journal("--format", "short") == root.journalctl("-o", "short-monotonic"), f"{what}: short")
+
+    def test_real_journals(self):
+        for name in SYSTEM:
+            self.assert_like_journalctl({"system.journal": unpacked(f"{name}.journal")}, name)
+
+    def test_layouts(self):
+        for name in LAYOUTS:
+            if not name.startswith("xz") or has_xz():
+                self.assert_like_journalctl({"system.journal": unpacked(f"layouts/{name}.journal")}, name)
+
+    def test_odd_values(self):
+        text = export([
+            [(b"MESSAGE", b"every byte")] + [(b"BYTE_%02X" % byte, bytes([byte])) for byte in range(256)],
+            [(b"MESSAGE", b"all bytes"), (b"ALL", bytes(range(256)) * 300), (b"EMPTY", b""), (b"TWICE", b"1"), (b"TWICE", b"\xff")],
+            [(b"MESSAGE", b"many")] + [(b"FIELD_%d" % i, b"value") for i in range(1000)],
+            [(b"MESSAGE", "größer\tals €\n\n  zwei\n".encode())],
+            [(b"MESSAGE", b""), (b"SYSLOG_IDENTIFIER", b"x\ny"), (b"_COMM", b"comm"), (b"SYSLOG_PID", b"7")],
+            [(b"MESSAGE", b"\x01" * 2000), (b"_HOSTNAME", b"host"), (b"_PID", b"1"), (b"_SOURCE_MONOTONIC_TIMESTAMP", b"1234567890123")],
+            [(b"NO_MESSAGE", b"1")],
+            [(b"MESSAGE", b"large"), (b"LARGE", b"\xc3\xa4" * (1 << 20))],
+        ])
+        for compress in ("no", "yes"):
+            self.assert_like_journalctl(written(text, f"--compress={compress}"), f"compress={compress}")
+
+    def test_raw(self):
+        files = {"system.journal": unpacked("layouts/zstd.journal"), "user-1000.journal~": unpacked("layouts/none.journal")}
+        with Root(files) as root:
+            with tarfile.open(fileobj=io.BytesIO(root.journal("--format", "raw"))) as archive:
+                found = {os.path.basename(member.name): archive.extractfile(member).read() for member in archive}
+        self.assertTrue(found == files)
+        with Root(files, "quiet") as root:
+            done = root.run("--format", "raw")
+            self.assertEqual((done.returncode, done.stdout), (1, b""))
+            self.assertIn(b"rd.report.journal.redact=off", done.stderr)
+
+    def test_redacted_by_default(self):
+        name = "initrd-systemd252-ignition-files-badhash"
+        with Root({"system.journal": unpacked(f"{name}.journal")}, "quiet") as root:
+            for format in ("export", "json", "short"):
+                text = root.journal("--format", format)
+                self.assertNotIn(b"TOPSECRET", text)
+                self.assertNotIn(b"notarealhash", text)
+                self.assertIn(b"***", text)
+
+    def test_every_export_of_the_fixtures_is_taken_by_journal_remote(self):
+        for name in SYSTEM:
+            with Root({"system.journal": unpacked(f"{name}.journal")}) as root:
+                text = root.journal()
+                files = written(text)
+            with Root(files) as root:
+                again = root.journal()
+            # journald has put the fields in an order of its own.
+            fields = lambda text: [sorted(without(e, b"__CURSOR", b"__SEQNUM").split(b"\n")) for e in text.split(b"\n\n")]
+            self.assertTrue(fields(again) == fields(text), name)
+
+
+class Merge(unittest.TestCase):
+    def test_files_are_interleaved_and_doubles_are_given_once(self):
+        text = unpacked("layouts/expected.export").split(b"\n\n__CURSOR=")
+        rng = random.Random(1)
+        halves = [[], []]
+        for number, entry in enumerate(text):
+            entry = entry.removeprefix(b"__CURSOR=")
+            entry = b"__CURSOR=" + entry.rstrip(b"\n") + b"\n\n"
+            # Some are in both.
+            for half in ([0, 1] if number % 7 == 0 else [rng.randrange(2)]):
+                halves[half].append(entry)
+        files = {}
+        for number, half in enumerate(halves):
+            for name, content in written(b"".join(half)).items():
+                files[f"{number}-{name}"] = content
+        for name in ("initrd-systemd252-fakeignition", "initrd-systemd252-ignition-fetch-404"):
+            files[f"{name}.journal"] = unpacked(f"{name}.journal")
+        self.assertGreaterEqual(len(files), 4)
+        with Root(files) as root:
+            ours, theirs = root.journal(), root.journalctl("-o", "export")
+        # Of an entry that is in both, either file's address is right.
+        addresses = (b"__CURSOR=", b"__SEQNUM=", b"__SEQNUM_ID=")
+        self.assertTrue(without(ours, *addresses) == without(theirs, *addresses))
+
+    def test_many_files(self):
+        one = unpacked("layouts/none.journal")
+        with Root({f"system-{number}.journal": one for number in range(70)}) as root:
+            text = root.journal()
+        self.assertEqual(text.count(b"__CURSOR="), 60)
+        self.assertIn(b"\nMESSAGE=journal: 6 files with older entries left out\n\n", text)
+
+
+class Broken(unittest.TestCase):
+    """Each run must end by itself, with status 0 and an export whose entries are whole, whatever the file holds."""
+
+    FLIPS = int(os.environ.get("RDREPORT_FLIPS", "300"))
+
+    def test_flipped_bits(self):
+        rng = random.Random(0x5EED)
+        for name in ("initrd-systemd252-fakeignition", "layouts/zstd-compact", "layouts/lz4"):
+            original = unpacked(f"{name}.journal")
+            used = len(original.rstrip(b"\0"))
+            with Root({"system.journal": b""}) as root:
+                path = f"{root.path}/{MACHINE}/system.journal"
+                for _ in range(self.FLIPS):
+                    content = bytearray(original[: used + 8])
+                    at = rng.randrange(rng.choice((used, used // 8, 4096)))
+                    content[at] ^= 1 << rng.randrange(8)
+                    pathlib.Path(path).write_bytes(content)
+                    done = root.run(timeout=20)
+                    if done.returncode != 0:
+                        self.assertLess(at, 272, name)
+                        self.assertEqual(done.returncode, 1, f"{name}: bit in {at}")
+                    else:
+                        self.assertTrue(done.stdout.endswith(b"\n\n") or not done.stdout, f"{name}: bit in {at}")
+
+    def test_cut(self):
+        original = unpacked("layouts/zstd.journal")
+        used = len(original.rstrip(b"\0"))
+        before = 0
+        for size in range(4096, used + 4096, 4096):
+            with Root({"system.journal": original[:size]}) as root:
+                count = root.journal().count(b"__CURSOR=")
+            self.assertGreaterEqual(count, before)
+            before = count
+        self.assertEqual(before, 60)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -103,6 +103,8 @@ fn link_small() {
         // Functions with the same code become one.
         "-Wl,--icf=all",
         "-Wl,--gc-sections",
+        // Functions that are alike lie together, which the compressors of initramfs images reward (1.3 KB with zstd -19).
+        "-Wl,--bp-compression-sort=function",
         "-Wl,--build-id=none",
         // No dynamic relocation exists to be protected after.
         "-Wl,-z,norelro",

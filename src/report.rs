@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::http::client::Body;
+use crate::journal::units::Failed;
 use crate::settings::{State, Warnings, redact};
 use crate::sink::Sink;
 use crate::sys::Errno;
@@ -97,6 +98,8 @@ pub struct Report<'a> {
     pub platform: Option<&'a str>,
     /// This machine.
     pub facts: &'a Facts,
+    /// What the journal says of it.
+    pub failed: Option<&'a Failed>,
     /// The kernel's command line, secrets included: they are masked when it is written.
     pub cmdline: &'a [u8],
     /// What went wrong on the way, so far.
@@ -119,13 +122,15 @@ impl Report<'_> {
     fn put_json(&self, out: &mut dyn Sink) -> Result<(), Error> {
         let facts = self.facts;
         out.put(b"{\"schema\":1")?;
-        for (key, value) in [
-            ("report_id", Some(self.id)),
-            ("state", Some(self.state.as_str())),
-            ("stage", self.stage),
-            ("message", self.message),
-        ] {
+        for (key, value) in [("report_id", Some(self.id)), ("state", Some(self.state.as_str())), ("stage", self.stage)]
+        {
             member(key, value, out)?;
+        }
+        key("message", out)?;
+        let ignition = self.failed.map(|failed| failed.ignition.as_slice()).filter(|text| !text.is_empty());
+        match self.message.map(str::as_bytes).or(ignition) {
+            Some(text) => bytes(text, out)?,
+            None => out.put(b"null")?,
         }
         key("code", out)?;
         match self.code {
@@ -156,10 +161,36 @@ impl Report<'_> {
         redact::line_as_json(self.cmdline, out)?;
         out.put(b"\"")?;
         key("failed_units", out)?;
-        out.put(b"[]")?;
+        self.put_units(out)?;
         key("warnings", out)?;
         list(&mut self.warnings.lines(), out)?;
         out.put(b"}\n")
+    }
+
+    fn put_units(&self, out: &mut dyn Sink) -> Result<(), Error> {
+        out.put(b"[")?;
+        for (i, unit) in self.failed.iter().flat_map(|failed| &failed.units).enumerate() {
+            out.put(if i > 0 { b",{\"unit\":" } else { b"{\"unit\":" })?;
+            bytes(&unit.name, out)?;
+            key("result", out)?;
+            match unit.result.is_empty() {
+                true => out.put(b"null")?,
+                false => bytes(&unit.result, out)?,
+            }
+            key("exit_status", out)?;
+            match unit.exit_status {
+                Some(status) => decimal(status.into(), out)?,
+                None => out.put(b"null")?,
+            }
+            key("last_lines", out)?;
+            out.put(b"[")?;
+            for (i, line) in unit.lines.iter().enumerate() {
+                out.put(if i > 0 { b"," } else { b"" })?;
+                bytes(line, out)?;
+            }
+            out.put(b"]}")?;
+        }
+        out.put(b"]")
     }
 }
 
@@ -199,14 +230,14 @@ fn key(name: &str, out: &mut dyn Sink) -> Result<(), Error> {
 fn member(name: &str, value: Option<&str>, out: &mut dyn Sink) -> Result<(), Error> {
     key(name, out)?;
     match value {
-        Some(value) => string(value, out),
+        Some(value) => bytes(value.as_bytes(), out),
         None => out.put(b"null"),
     }
 }
 
-fn string(value: &str, out: &mut dyn Sink) -> Result<(), Error> {
+fn bytes(text: &[u8], out: &mut dyn Sink) -> Result<(), Error> {
     out.put(b"\"")?;
-    text::json(value.as_bytes(), out)?;
+    text::json(text, out)?;
     out.put(b"\"")
 }
 
@@ -216,7 +247,7 @@ fn list(values: &mut dyn Iterator<Item = &str>, out: &mut dyn Sink) -> Result<()
         if i > 0 {
             out.put(b",")?;
         }
-        string(value, out)?;
+        bytes(value.as_bytes(), out)?;
     }
     out.put(b"]")
 }
@@ -290,6 +321,7 @@ mod tests {
             code: None,
             platform: None,
             facts: &facts,
+            failed: None,
             cmdline: b"quiet x.token=T",
             warnings: &warnings,
         };

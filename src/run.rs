@@ -2,12 +2,13 @@
 //! exit status.
 
 use crate::args::{Arguments, Usage, Verb};
-use crate::encode::{self, Format};
+use crate::encode::{self, Format, Stats};
 use crate::error::{Error, JournalError};
 use crate::http::client::{Body, Client, Outcome};
 use crate::http::head::Fields;
 use crate::http::url::Url;
 use crate::journal::source::Source;
+use crate::journal::{self, units};
 use crate::net::Dial;
 use crate::net::trust::{CertFacts, PEM_MAX, Trust};
 use crate::report::{Facts, Report, new_id};
@@ -18,7 +19,7 @@ use crate::sys::Errno;
 use crate::sys::file::Root;
 use crate::sys::process::{self, Args, Child, Ended, Output, WORDS_MAX};
 use crate::sys::time::Deadline;
-use crate::target::{self, Kind, Target, Variables};
+use crate::target::{self, Kind, NoTarget, Target, Variables};
 use crate::text::{DECIMAL_MAX, Text, decimal};
 use crate::{gzip, words};
 use alloc::vec;
@@ -44,6 +45,10 @@ const TIMEOUT_RUNNING_S: u64 = 10;
 const OWN_FIELDS_MAX: usize = 8192;
 /// Sinks of all kinds together.
 const SINKS_MAX: usize = 2 * crate::settings::SINKS_MAX;
+/// Milliseconds that journald is given to write what it holds.
+const SYNC_MS: u64 = 1_000;
+/// Longest sentence about the journal.
+const COMPLAINT_MAX: usize = 256;
 /// Longest line that is printed.
 const LINE_MAX: usize = 2048;
 
@@ -97,7 +102,7 @@ pub fn main(args: Args) -> u8 {
     };
     match arguments.verb {
         Verb::Report(state) => report(&root, &arguments, state),
-        Verb::Journal => journal(&root, &arguments),
+        Verb::Journal => print_journal(&root, &arguments),
         Verb::Check { stdin } => check(&root, stdin),
         Verb::Help | Verb::Version => DONE,
     }
@@ -149,59 +154,105 @@ impl<'a> Run<'a> {
             let is_journal = key == "journal";
             let target = match is_journal {
                 true => target::journal(value, &variables, gzip::LEVEL),
-                false => target::status(value, &variables).map(|url| Target { kind: Kind::Post, url, gzip: None }),
+                false => target::status(value, &variables).map(|url| Target {
+                    kind: Kind::Post,
+                    url,
+                    format: Format::Json,
+                    gzip: None,
+                }),
             };
             match target {
+                Ok(target) if target.format == Format::Raw && settings.journal_redact => {
+                    bad = bad.saturating_add(1);
+                    warn_no_target(key, value, NoTarget::RawSecrets, warnings);
+                }
                 Ok(target) => {
                     let _ = sinks.push(SinkOf { key, value, target, is_journal });
                 }
                 Err(why) => {
                     bad = bad.saturating_add(1);
-                    let mut buf = [0; LINE_MAX];
-                    let shown = shown(value, &mut buf);
-                    warnings.add(&[PREFIX, key, "=", shown, " ", words::no_target(why)]);
+                    warn_no_target(key, value, why, warnings);
                 }
             }
         }
         (sinks, bad)
     }
 
-    /// Sends to one sink. Runs in the sink's own process.
-    fn deliver(
-        &self,
-        sink: &SinkOf<'_>,
-        report: &mut Report<'_>,
-        source: Option<&mut Source>,
-        deadline: Deadline,
-        cert: &mut CertFacts,
-    ) -> Result<Outcome, Error> {
-        let dial = Dial { root: self.root, dns: &self.settings.dns, cmdline: self.cmdline };
-        let client = Client { dial: &dial, trust: &self.trust };
-        let mut fields = Fields {
+    /// Sends the status. Runs in the sink's own process.
+    fn deliver_status(&self, sink: &SinkOf<'_>, report: &mut Report<'_>, at: &mut Way<'_>) -> Result<Outcome, Error> {
+        let fields = Fields {
             content_type: Some("application/json"),
             gzip: false,
-            length: None,
+            length: report.length(),
             report_id: report.id,
             own: &self.own,
         };
-        if !sink.is_journal {
-            fields.length = report.length();
-            return client.send("POST", &sink.target.url, &fields, report, &mut [], deadline, cert);
-        }
-        let mut body = JournalBody { source: source.ok_or(JournalError::None)?, gzip: sink.target.gzip, length: None };
-        let method = match sink.target.kind {
-            Kind::Put => {
-                body.count()?;
-                "PUT"
-            }
-            Kind::Post | Kind::JournalRemote => "POST",
-        };
-        fields.length = body.length;
-        // A presigned URL is signed for a request without these.
-        fields.content_type = Some("application/vnd.fdo.journal").filter(|_| sink.target.kind != Kind::Put);
-        fields.gzip = sink.target.gzip.is_some() && sink.target.kind != Kind::Put;
-        client.send(method, &sink.target.url, &fields, &mut body, &mut [], deadline, cert)
+        Client { dial: &self.dial(), trust: &self.trust }.send(
+            "POST",
+            &sink.target.url,
+            &fields,
+            report,
+            &mut [],
+            at.deadline,
+            at.cert,
+        )
     }
+
+    /// Sends the journal. Runs in the sink's own process.
+    fn deliver_journal(
+        &self,
+        sink: &SinkOf<'_>,
+        report_id: &str,
+        body: &mut JournalBody<'_>,
+        at: &mut Way<'_>,
+    ) -> Result<Outcome, Error> {
+        let is_put = sink.target.kind == Kind::Put;
+        if is_put {
+            body.count()?;
+        }
+        // A presigned URL is signed for a request without these.
+        let fields = Fields {
+            content_type: Some(content_type(sink.target.format)).filter(|_| !is_put),
+            gzip: sink.target.gzip.is_some() && !is_put,
+            length: body.length,
+            report_id,
+            own: &self.own,
+        };
+        let method = if is_put { "PUT" } else { "POST" };
+        Client { dial: &self.dial(), trust: &self.trust }.send(
+            method,
+            &sink.target.url,
+            &fields,
+            body,
+            &mut [],
+            at.deadline,
+            at.cert,
+        )
+    }
+
+    fn dial(&self) -> Dial<'_> {
+        Dial { root: self.root, dns: &self.settings.dns, cmdline: self.cmdline }
+    }
+}
+
+/// Until when a sink is tried, and what its server's certificate says of itself.
+struct Way<'a> {
+    deadline: Deadline,
+    cert: &'a mut CertFacts,
+}
+
+fn content_type(format: Format) -> &'static str {
+    match format {
+        Format::Export => "application/vnd.fdo.journal",
+        Format::Json => "application/x-ndjson",
+        Format::Short => "text/plain; charset=utf-8",
+        Format::Raw => "application/x-tar",
+    }
+}
+
+fn warn_no_target(key: &str, value: &str, why: NoTarget, warnings: &mut Warnings) {
+    let mut buf = [0; LINE_MAX];
+    warnings.add(&[PREFIX, key, "=", shown(value, &mut buf), " ", words::no_target(why)]);
 }
 
 /// A sink, and the setting that it comes from.
@@ -215,8 +266,12 @@ struct SinkOf<'a> {
 /// The journal as a request's body.
 struct JournalBody<'a> {
     source: &'a mut Source,
+    format: Format,
+    max: Option<u64>,
     gzip: Option<u8>,
     length: Option<u64>,
+    /// Of the last time that it was written.
+    stats: Stats,
 }
 
 impl JournalBody<'_> {
@@ -235,16 +290,14 @@ impl Body for JournalBody<'_> {
     }
 
     fn write(&mut self, out: &mut dyn Sink) -> Result<(), Error> {
-        self.source.rewind();
-        write_journal(self.source, self.gzip, out)
-    }
-}
-
-fn write_journal(source: &mut Source, level: Option<u8>, out: &mut dyn Sink) -> Result<(), Error> {
-    match level {
-        None => encode::stream(source, Format::Export, None, out).map(drop),
-        Some(level) => {
-            gzip::compressed(out, level, &mut |gzip| encode::stream(source, Format::Export, None, gzip).map(drop))
+        let (source, format, max, stats) = (&mut *self.source, self.format, self.max, &mut self.stats);
+        let mut write = |out: &mut dyn Sink| {
+            *stats = encode::stream(source, format, max, out)?;
+            Ok(())
+        };
+        match self.gzip {
+            None => write(out),
+            Some(level) => gzip::compressed(out, level, &mut write),
         }
     }
 }
@@ -288,27 +341,17 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let deadline = Deadline::after_ms(timeout_s.saturating_mul(1000));
     let run = Run::prepare(root, &settings, cmdline, state, arguments.stage, &mut warnings);
     let (sinks, bad) = run.sinks(&mut warnings);
-    let mut source = open_journal(root, &sinks, &mut warnings);
-    print_warnings(&warnings);
     if arguments.dry_run {
+        print_warnings(&warnings);
         return print(&mut |out| sinks.iter().try_for_each(|sink| describe(&run, sink, out)));
     }
+    let mut source = open_journal(root, state, &settings, &sinks, deadline, &mut warnings);
+    print_warnings(&warnings);
     let Ok(id) = new_id() else {
         say(&mut |line| {
             line.str("the kernel gives no random numbers; nothing was sent");
         });
         return UNDELIVERED;
-    };
-    let mut report = Report {
-        id: &id,
-        state,
-        stage: arguments.stage,
-        message: arguments.message,
-        code: arguments.code,
-        platform: None,
-        facts: &run.facts,
-        cmdline,
-        warnings: &warnings,
     };
     let mut undelivered = bad;
     let mut children: Bounded<Option<Child>, SINKS_MAX> = Bounded::new();
@@ -323,8 +366,40 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         }
         let child = Child::spawn(&mut |said| {
             let mut cert = CertFacts::default();
-            let result = run.deliver(sink, &mut report, source.as_mut(), deadline, &mut cert);
-            put_into_words(&result, &cert, said)
+            let mut at = Way { deadline, cert: &mut cert };
+            let mut stats = Stats::default();
+            let result = match (sink.is_journal, &mut source) {
+                (true, None) => Err(JournalError::None.into()),
+                (true, Some(source)) => {
+                    let (format, gzip) = (sink.target.format, sink.target.gzip);
+                    let max = settings.journal_max;
+                    let mut body = JournalBody { source, format, max, gzip, length: None, stats };
+                    let result = run.deliver_journal(sink, &id, &mut body, &mut at);
+                    stats = body.stats;
+                    result
+                }
+                (false, source) => {
+                    let failed = source.as_mut().map(units::failed);
+                    if let Some(source) = source {
+                        complain(source, &mut warnings);
+                    }
+                    let mut report = Report {
+                        id: &id,
+                        state,
+                        stage: arguments.stage,
+                        message: arguments.message,
+                        code: arguments.code,
+                        platform: None,
+                        facts: &run.facts,
+                        failed: failed.as_ref(),
+                        cmdline,
+                        warnings: &warnings,
+                    };
+                    run.deliver_status(sink, &mut report, &mut at)
+                }
+            };
+            let complaints = source.as_ref().filter(|_| sink.is_journal);
+            put_into_words(&result, &cert, &stats, complaints, said)
         });
         let _ = children.push(child.ok());
     }
@@ -335,11 +410,27 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
 }
 
 /// What a sink's process says of its end, and its exit status.
-fn put_into_words(result: &Result<Outcome, Error>, cert: &CertFacts, said: &mut [u8; WORDS_MAX]) -> (u8, usize) {
+fn put_into_words(
+    result: &Result<Outcome, Error>,
+    cert: &CertFacts,
+    stats: &Stats,
+    source: Option<&Source>,
+    said: &mut [u8; WORDS_MAX],
+) -> (u8, usize) {
     let mut line = Text::new(said);
     let status = match result {
         Ok(outcome) => {
-            line.str("delivered (").dec(outcome.status.into()).str(", ").dec(outcome.sent).str(" bytes)");
+            line.str("delivered (").dec(outcome.status.into()).str(", ").dec(outcome.sent).str(" bytes");
+            for (count, what) in [
+                (stats.entries, " entries"),
+                (stats.left_out, " entries left out beyond rd.report.journal.max="),
+                (stats.masked, " secrets masked"),
+            ] {
+                if count > 0 {
+                    line.str(", ").dec(count).str(what);
+                }
+            }
+            line.str(")");
             DONE
         }
         Err(e) => {
@@ -348,7 +439,30 @@ fn put_into_words(result: &Result<Outcome, Error>, cert: &CertFacts, said: &mut 
             UNDELIVERED
         }
     };
+    if let Some(source) = source {
+        for_each_complaint(source, &mut |complaint| {
+            line.str("; ").str(complaint);
+        });
+    }
     (status, line.as_bytes().len())
+}
+
+/// What could not be read of the journal so far, as warnings.
+fn complain(source: &Source, warnings: &mut Warnings) {
+    for_each_complaint(source, &mut |complaint| warnings.add(&[complaint]));
+}
+
+fn for_each_complaint(source: &Source, take: &mut dyn FnMut(&str)) {
+    for index in 0.. {
+        let mut buf = [0; COMPLAINT_MAX];
+        let mut text = Text::new(&mut buf);
+        if !source.complaint(index, &mut text) {
+            break;
+        }
+        if !text.as_str().is_empty() {
+            take(text.as_str());
+        }
+    }
 }
 
 /// Waits for a sink's process and prints its line; gives whether the sink got what it was to get.
@@ -375,25 +489,40 @@ fn finish(sink: &SinkOf<'_>, child: Option<Child>, deadline: Deadline) -> bool {
     ended == Ended::Exit(DONE)
 }
 
-/// The journal as it is now, if a sink wants it.
-fn open_journal(root: &Root, sinks: &[SinkOf<'_>], warnings: &mut Warnings) -> Option<Source> {
-    if !sinks.iter().any(|sink| sink.is_journal) {
+/// The journal as it is now, if a sink or the status wants it; asked of journald to be written first, so that a line that was logged just
+/// before is in it.
+fn open_journal(
+    root: &Root,
+    state: State,
+    settings: &Settings<'_>,
+    sinks: &[SinkOf<'_>],
+    deadline: Deadline,
+    warnings: &mut Warnings,
+) -> Option<Source> {
+    let is_sent = sinks.iter().any(|sink| sink.is_journal);
+    if !is_sent && !matches!(state, State::Failed | State::Stuck) {
         return None;
     }
+    journal::sync::sync(root, deadline.step_ms(SYNC_MS));
     match Source::open(root) {
-        Ok(source) => Some(source),
+        Ok(mut source) => {
+            source.restart(settings.journal_redact);
+            Some(source)
+        }
         Err(e) => {
-            let mut buf = [0; 256];
-            let mut text = Text::new(&mut buf);
-            words::error(Error::Journal(e), &CertFacts::default(), &mut text);
-            warnings.add(&["journal: ", text.as_str()]);
+            if is_sent {
+                let mut buf = [0; COMPLAINT_MAX];
+                let mut text = Text::new(&mut buf);
+                words::error(Error::Journal(e), &CertFacts::default(), &mut text);
+                warnings.add(&["journal: ", text.as_str()]);
+            }
             None
         }
     }
 }
 
 /// The verb `journal`. What may be seen of it is set as for the sinks.
-fn journal(root: &Root, arguments: &Arguments) -> u8 {
+fn print_journal(root: &Root, arguments: &Arguments) -> u8 {
     let mut buf = vec![0; CMDLINE_MAX];
     let mut warnings = Warnings::default();
     let cmdline = root.read("proc/cmdline", &mut buf).unwrap_or_default();
@@ -406,12 +535,10 @@ fn journal(root: &Root, arguments: &Arguments) -> u8 {
     }
     let result = Source::open(root).map_err(Error::Journal).and_then(|mut source| {
         source.restart(settings.journal_redact);
-        let (out, max) = (&mut Output::stdout(), settings.journal_max);
-        let mut write = |out: &mut dyn Sink| encode::stream(&mut source, arguments.format, max, out).map(drop);
-        match arguments.gzip {
-            false => write(out),
-            true => gzip::compressed(out, gzip::LEVEL, &mut write),
-        }
+        let (format, max) = (arguments.format, settings.journal_max);
+        let gzip = arguments.gzip.then_some(gzip::LEVEL);
+        let stats = Stats::default();
+        JournalBody { source: &mut source, format, max, gzip, length: None, stats }.write(&mut Output::stdout())
     });
     match result {
         // Whoever reads has read enough.
@@ -490,7 +617,15 @@ fn describe(run: &Run<'_>, sink: &SinkOf<'_>, out: &mut dyn Sink) -> Result<(), 
     )?;
     put(out, &[" to "])?;
     redact::url(sink.target.url.as_bytes(), &mut |part| out.put(part))?;
-    put(out, &[if sink.is_journal { ": export format" } else { ": JSON" }])?;
+    put(
+        out,
+        &[match sink.target.format {
+            Format::Json => ": JSON",
+            Format::Export => ": export format",
+            Format::Short => ": lines for people",
+            Format::Raw => ": tar of the files",
+        }],
+    )?;
     match sink.target.gzip {
         Some(level) => put(out, &[", gzip level ", decimal(level.into(), &mut [0; DECIMAL_MAX])])?,
         None if sink.is_journal => put(out, &[", not compressed"])?,

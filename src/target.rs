@@ -1,5 +1,6 @@
 //! What a sink's URL asks for: transport, format, compression; with the variables in it replaced.
 
+use crate::encode::Format;
 use crate::http::client::URL_MAX;
 use crate::http::url::{NotUrl, Url};
 use crate::report::Facts;
@@ -23,6 +24,8 @@ pub struct Target {
     pub kind: Kind,
     /// The URL without prefix and without what is meant for us.
     pub url: String<URL_MAX>,
+    /// Format of a journal.
+    pub format: Format,
     /// gzip level; `None` is not compressed.
     pub gzip: Option<u8>,
 }
@@ -40,6 +43,8 @@ pub enum NoTarget {
     Variable,
     /// `?format=` or `?gzip=` with a value that is not known here.
     Option,
+    /// The files as they are, though secrets are to be masked.
+    RawSecrets,
 }
 
 /// Schemes that are recognised, and said to be for later.
@@ -109,26 +114,25 @@ pub fn journal(value: &str, variables: &Variables<'_>, level: u8) -> Result<Targ
     }
     let mut url = status(rest, variables)?;
     let mut gzip = if kind == Kind::JournalRemote { None } else { Some(level) };
+    let mut format = Format::Export;
     if kind != Kind::Put {
-        url = take_options(&url, &mut gzip)?;
+        url = take_options(&url, &mut format, &mut gzip)?;
     }
     if kind == Kind::JournalRemote {
         add_upload(&mut url)?;
     }
-    Ok(Target { kind, url, gzip })
+    Ok(Target { kind, url, format, gzip })
 }
 
 /// Copies `url` without the options that are ours.
-fn take_options(url: &str, gzip: &mut Option<u8>) -> Result<String<URL_MAX>, NoTarget> {
+fn take_options(url: &str, format: &mut Format, gzip: &mut Option<u8>) -> Result<String<URL_MAX>, NoTarget> {
     let mut out: String<URL_MAX> = String::new();
     let (base, query) = url.split_once('?').map_or((url, None), |(base, query)| (base, Some(query)));
     let _ = out.push_str(base);
     let mut separator = '?';
     for item in query.into_iter().flat_map(|query| query.split('&')) {
         match item.split_once('=') {
-            Some(("format", "export")) => {}
-            Some(("format", "json" | "short" | "raw")) => return Err(NoTarget::Later),
-            Some(("format", _)) => return Err(NoTarget::Option),
+            Some(("format", name)) => *format = Format::named(name).ok_or(NoTarget::Option)?,
             Some(("gzip", level)) => match level.as_bytes() {
                 b"0" => *gzip = None,
                 [digit @ b'1'..=b'9'] => *gzip = Some(digit.saturating_sub(b'0')),
@@ -208,8 +212,9 @@ mod tests {
 
     #[test]
     fn options_are_ours_but_not_in_a_signed_query() {
-        let target = with("https://h/j?a=1&gzip=9&format=export&b=2").ok().unwrap();
+        let target = with("https://h/j?a=1&gzip=9&format=json&b=2").ok().unwrap();
         assert_eq!((target.url.as_str(), target.gzip), ("https://h/j?a=1&b=2", Some(9)));
+        assert_eq!(target.format, Format::Json);
         assert_eq!(url("https://h/j?gzip=0"), "https://h/j");
         let target = with("put+https://h/j?gzip=1&X-Sig=a%2Fb").ok().unwrap();
         assert_eq!((target.url.as_str(), target.gzip), ("https://h/j?gzip=1&X-Sig=a%2Fb", Some(6)));

@@ -35,6 +35,9 @@ pub fn no_target(why: NoTarget) -> &'static str {
         NoTarget::Later => "asks for a transport or format that this version does not speak yet",
         NoTarget::TooLong => "is too long once its variables are replaced",
         NoTarget::Variable => "holds a ${variable} that is not known",
+        NoTarget::RawSecrets => {
+            "asks for files as they are, in which no secret is masked; set rd.report.journal.redact=off"
+        }
         NoTarget::Option => "has a ?format= or ?gzip= that is not known",
     }
 }

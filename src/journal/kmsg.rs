@@ -151,6 +151,7 @@ fn parse(text: &[u8], record: &mut Record) -> Option<Entry> {
 }
 
 /// `name[pid]: message` or `name: message` of what a program wrote.
+#[allow(clippy::type_complexity)] // three parts of one line
 fn identifier(line: &[u8]) -> Option<(&[u8], Option<&[u8]>, &[u8])> {
     let (name, message) = split(line, b' ')?;
     let name = name.strip_suffix(b":").filter(|name| !name.is_empty())?;

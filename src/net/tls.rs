@@ -30,8 +30,6 @@ const LAST_WORD_MS: u64 = 500;
 const AT_HAND_MS: u64 = 100;
 /// Reads after which [`Transport::readable`] says that there is nothing, though records that carry no data keep coming.
 const AT_HAND_READS: usize = 16;
-/// Steps in which rustls hands out a fatal alert.
-const ALERT_STEPS: usize = 4;
 
 /// A TLS session over a plain transport.
 pub struct Tls<'a> {
@@ -171,6 +169,8 @@ impl<'a> Tls<'a> {
                 Ok(_) => return Err(self.fail(TlsError::Protocol)),
                 Err(error) => {
                     let error = self.explain(&error);
+                    // rustls goes on from where it was in what came: it must find the same there.
+                    discard_front(&mut self.incoming, &mut self.filled, discard);
                     self.last_alert();
                     return Err(self.fail(error));
                 }
@@ -287,21 +287,13 @@ impl<'a> Tls<'a> {
         }
     }
 
-    /// Sends the alert that rustls has for an error of its own.
+    /// Sends the alert that rustls has for an error of its own. It is asked once: asked again it would work on what came again.
     #[cold]
     fn last_alert(&mut self) {
-        let deadline = Deadline::after_ms(LAST_WORD_MS);
-        for _ in 0..ALERT_STEPS {
-            match self.conn.process_tls_records(&mut []).state {
-                Ok(ConnectionState::EncodeTlsData(mut record)) => {
-                    queue(&mut record, &mut self.outgoing, &mut self.queued);
-                }
-                Ok(ConnectionState::TransmitTlsData(sending)) => {
-                    sending.done();
-                    let _ = self.flush(deadline);
-                }
-                _ => return,
-            }
+        let filled = self.incoming.get_mut(..self.filled).unwrap_or_default();
+        if let Ok(ConnectionState::EncodeTlsData(mut record)) = self.conn.process_tls_records(filled).state {
+            queue(&mut record, &mut self.outgoing, &mut self.queued);
+            let _ = self.flush(Deadline::after_ms(LAST_WORD_MS));
         }
     }
 }

@@ -96,7 +96,7 @@ impl CertFacts {
     }
 
     /// Reads what can be read of a certificate (RFC 5280 section 4.1).
-    fn read(der: &[u8]) -> Self {
+    pub(super) fn read(der: &[u8]) -> Self {
         let mut facts = Self::default();
         let _ = facts.walk(der);
         facts
@@ -406,4 +406,44 @@ const fn seconds(text: &str) -> u64 {
         at += 1;
     }
     number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(tag: u8, text: &str) -> Option<u64> {
+        time(&mut Der(&[&[tag, text.len() as u8], text.as_bytes()].concat()))
+    }
+
+    #[test]
+    fn times_of_certificates() {
+        for (text, expected) in [
+            ("700101000000Z", Some(0)),
+            ("700101000001Z", Some(1)),
+            ("000229120000Z", Some(951_825_600)),
+            ("260102030405Z", Some(1_767_323_045)),
+            ("491231235959Z", Some(2_524_607_999)),
+            ("500101000000Z", Some(0)), // 1950
+            ("261301000000Z", None),
+            ("260100000000Z", None),
+            ("260101240000Z", None),
+            ("260101000000", None),
+            ("2601010000Z", None),
+            ("26-101000000Z", None),
+            ("", None),
+        ] {
+            assert_eq!(read(UTC_TIME, text), expected, "{text}");
+        }
+        assert_eq!(read(GENERALIZED_TIME, "20500101000000Z"), Some(2_524_608_000));
+        assert_eq!(read(GENERALIZED_TIME, "99991231235959Z"), Some(253_402_300_799));
+        assert_eq!(read(GENERALIZED_TIME, "00000101000000Z"), None);
+        assert_eq!(read(INTEGER, "260102030405Z"), None);
+    }
+
+    #[test]
+    fn names_are_bounded_and_printable() {
+        assert_eq!(Name::new(b"a\x1b[2J\xc3\xa9").as_str(), "a?[2J??");
+        assert_eq!(Name::new(&[b'x'; 300]).as_str().len(), NAME_MAX);
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! P-384 is here since a server of TLS 1.2 uses a certificate on that curve only with clients that name it as a group, too.
 
-use super::SystemRandom;
+use super::{SystemRandom, point};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
@@ -17,8 +17,6 @@ use zeroize::Zeroizing;
 const TRIES: usize = 8;
 /// Bytes of the longest secret, P-384's.
 const SECRET_MAX: usize = 48;
-/// First byte of a point in uncompressed form (SEC 1 section 2.3.3), the only form that TLS 1.3 has.
-const UNCOMPRESSED: u8 = 4;
 
 /// X25519.
 pub(super) static X25519: Group = Group { name: NamedGroup::X25519, len: 32, public: x25519_public, shared: x25519 };
@@ -111,8 +109,7 @@ fn p256_public(secret: &[u8]) -> Option<Vec<u8>> {
 
 fn p256(secret: &[u8], peer: &[u8]) -> Option<SharedSecret> {
     let secret = p256::SecretKey::from_slice(secret).ok()?;
-    // The crate checks that the point is on the curve.
-    let peer = p256::PublicKey::from_sec1_bytes(peer).ok().filter(|_| peer.first() == Some(&UNCOMPRESSED))?;
+    let peer = p256::PublicKey::from_affine(point(peer)?).ok()?;
     let shared = diffie_hellman(secret.to_nonzero_scalar(), peer.as_affine());
     Some(SharedSecret::from(&shared.raw_secret_bytes()[..]))
 }
@@ -124,7 +121,7 @@ fn p384_public(secret: &[u8]) -> Option<Vec<u8>> {
 
 fn p384(secret: &[u8], peer: &[u8]) -> Option<SharedSecret> {
     let secret = p384::SecretKey::from_slice(secret).ok()?;
-    let peer = p384::PublicKey::from_sec1_bytes(peer).ok().filter(|_| peer.first() == Some(&UNCOMPRESSED))?;
+    let peer = p384::PublicKey::from_affine(point(peer)?).ok()?;
     let shared = diffie_hellman(secret.to_nonzero_scalar(), peer.as_affine());
     Some(SharedSecret::from(&shared.raw_secret_bytes()[..]))
 }

@@ -11,6 +11,7 @@ use crate::sys;
 use aead::Aead;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use p256::elliptic_curve::point::AffineCoordinates;
 use rdreport_aead::Algorithm;
 use rustls::crypto::tls13::HkdfUsingHmac;
 use rustls::crypto::{CipherSuiteCommon, CryptoProvider, GetRandomFailed, KeyProvider, SecureRandom};
@@ -139,6 +140,17 @@ const fn common(suite: CipherSuite, aead: Aead) -> CipherSuiteCommon {
         }
     }
 }
+
+/// A point of a curve from its uncompressed form (SEC 1 section 2.3.3), which is the only one in TLS 1.3 (RFC 8446 section 4.2.8.2)
+/// and the one that certificates have; the others would need square roots (7 KB). None where it is not on the curve.
+fn point<P: AffineCoordinates<FieldRepr: for<'a> TryFrom<&'a [u8]>>>(bytes: &[u8]) -> Option<P> {
+    let (&UNCOMPRESSED, coordinates) = bytes.split_first()? else { return None };
+    let (x, y) = coordinates.split_at_checked(coordinates.len() / 2)?;
+    P::from_coordinates(&x.try_into().ok()?, &y.try_into().ok()?).into()
+}
+
+/// First byte of a point in uncompressed form.
+const UNCOMPRESSED: u8 = 4;
 
 /// The kernel's generator.
 #[derive(Debug)]

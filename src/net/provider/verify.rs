@@ -1,5 +1,6 @@
 //! Verification of signatures: ECDSA (FIPS 186-5) on P-256 and P-384, RSA PKCS#1 v1.5 and PSS (RFC 8017), with SHA-2.
 
+use super::point;
 use crate::net::der::{Der, SEQUENCE};
 use p256::ecdsa::signature::hazmat::PrehashVerifier;
 use rsa::{BoxedUint, PublicKey};
@@ -140,14 +141,14 @@ impl Hash {
 }
 
 fn p256_verify(key: &[u8], digest: &[u8], signature: &[u8]) -> Option<()> {
-    let key = p256::ecdsa::VerifyingKey::from_sec1_bytes(key).ok()?;
+    let key = p256::ecdsa::VerifyingKey::from_affine(point::<p256::AffinePoint>(key)?).ok()?;
     let (r, s) = scalars(signature)?;
     let signature = p256::ecdsa::Signature::from_scalars(r, s).ok()?;
     key.verify_prehash(digest, &signature).ok()
 }
 
 fn p384_verify(key: &[u8], digest: &[u8], signature: &[u8]) -> Option<()> {
-    let key = p384::ecdsa::VerifyingKey::from_sec1_bytes(key).ok()?;
+    let key = p384::ecdsa::VerifyingKey::from_affine(point::<p384::AffinePoint>(key)?).ok()?;
     let (r, s) = scalars(signature)?;
     let signature = p384::ecdsa::Signature::from_scalars(r, s).ok()?;
     key.verify_prehash(digest, &signature).ok()

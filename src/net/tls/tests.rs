@@ -2,10 +2,14 @@
 
 use super::*;
 use crate::net::trust::PEM_MAX;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use std::cell::{Cell, RefCell};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
 use std::string::{String, ToString};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -43,6 +47,71 @@ impl Transport for Socket {
     }
 }
 
+/// A transport that ends, changes a byte or takes nothing for a moment.
+struct Meddling {
+    socket: Socket,
+    /// Bytes that are received before the end.
+    left: usize,
+    /// The received byte, counted from the beginning, that is changed.
+    flip: Option<usize>,
+    came: usize,
+    /// How often nothing is taken.
+    stalls: Rc<Cell<usize>>,
+    /// What was sent.
+    said: Rc<RefCell<Vec<u8>>>,
+}
+
+impl Meddling {
+    fn new(server: &Server) -> Self {
+        Self {
+            socket: server.socket(),
+            left: usize::MAX,
+            flip: None,
+            came: 0,
+            stalls: Rc::default(),
+            said: Rc::default(),
+        }
+    }
+}
+
+impl Transport for Meddling {
+    fn send(&mut self, bytes: &[u8], deadline: Deadline) -> Result<(), Error> {
+        self.socket.send(bytes, deadline)
+    }
+
+    fn push(&mut self, bytes: &[u8], deadline: Deadline) -> Result<usize, Error> {
+        if self.stalls.get() > 0 {
+            self.stalls.set(self.stalls.get() - 1);
+            return Ok(0);
+        }
+        // In small pieces, to see that all are sent.
+        let piece = &bytes[..bytes.len().min(1000)];
+        self.said.borrow_mut().extend_from_slice(piece);
+        self.socket.send(piece, deadline).map(|()| piece.len())
+    }
+
+    fn recv(&mut self, buf: &mut [u8], deadline: Deadline) -> Result<usize, Error> {
+        let len = buf.len().min(self.left - self.came);
+        if len == 0 {
+            return Ok(0);
+        }
+        let len = self.socket.recv(&mut buf[..len], deadline)?;
+        if let Some(flip) = self.flip.and_then(|flip| flip.checked_sub(self.came)).filter(|flip| *flip < len) {
+            buf[flip] ^= 0x10;
+        }
+        self.came += len;
+        Ok(len)
+    }
+
+    fn readable(&mut self) -> bool {
+        self.came == self.left || self.socket.readable()
+    }
+
+    fn finish(&mut self) {
+        self.socket.finish();
+    }
+}
+
 /// The folder with the certificates of `tests/pki.sh`.
 fn pki() -> &'static PathBuf {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
@@ -76,7 +145,9 @@ impl Server {
     fn new(cert: &str, args: &str) -> Self {
         let file = |end: &str| pki().join(std::format!("{cert}.{end}"));
         let mut child = Command::new("openssl")
-            .args(["s_server", "-accept", "127.0.0.1:0", "-rev", "-cert_chain"])
+            .args(["s_server", "-accept", "127.0.0.1:0"])
+            .args((!args.contains("-www")).then_some("-rev"))
+            .arg("-cert_chain")
             .args([file("pem"), "-cert".into(), file("pem"), "-key".into(), file("key")])
             .args(args.split_whitespace())
             .stdin(Stdio::null())
@@ -267,6 +338,20 @@ fn refusals_say_what_is_wrong() {
     }
 }
 
+#[cfg(feature = "tls12")]
+#[test]
+fn the_server_is_told_why() {
+    for (cert, alert) in [("expired", 45), ("unknown", 48), ("other", 42)] {
+        let server = Server::new(cert, "-tls1_2");
+        let mut plain = Meddling::new(&server);
+        let said = plain.said.clone();
+        let result = Tls::connect(&mut plain, "localhost", &trusting("ca"), &mut CertFacts::default(), patience());
+        assert!(result.is_err());
+        // In TLS 1.2 the alert goes in the clear: fatal, and its number.
+        assert!(said.borrow().ends_with(&[21, 3, 3, 0, 2, 2, alert]), "{cert} {:x?}", said.borrow());
+    }
+}
+
 #[test]
 fn the_built_in_roots_alone_trust_none_of_ours() {
     let server = Server::new("p256", "");
@@ -326,4 +411,236 @@ fn pem_files_that_cannot_be_used() {
     assert_eq!(trust.add_pem(&pem("roots")), Ok(3));
     let many = pem("ca").repeat(40);
     assert_eq!(trust.add_pem(&many), Err(TlsError::TooLarge));
+}
+
+/// A handshake, a line and its answer over a meddling transport; how many bytes came in all.
+fn meddled(plain: &mut Meddling, trust: &Trust) -> Result<usize, Error> {
+    let deadline = Deadline::after_ms(2_000);
+    let mut answer = Vec::new();
+    let mut tls = Tls::connect(plain, "localhost", trust, &mut CertFacts::default(), deadline)?;
+    tls.send(b"hello\n", deadline)?;
+    while answer.len() < 6 {
+        let mut buf = [0; 16];
+        match tls.recv(&mut buf, deadline)? {
+            0 => panic!("an end that nobody said"),
+            len => answer.extend_from_slice(&buf[..len]),
+        }
+    }
+    assert_eq!(answer, b"olleh\n");
+    tls.finish();
+    Ok(plain.came)
+}
+
+#[test]
+fn an_end_without_close_notify_is_no_end() {
+    let trust = trusting("rsaca");
+    for version in ["1_3", "1_2"] {
+        if version == "1_2" && !cfg!(feature = "tls12") {
+            continue;
+        }
+        // RSA, since its signatures are all of one length.
+        let server = Server::new("rsa", &std::format!("-tls{version}"));
+        let mut whole = Meddling::new(&server);
+        let all = meddled(&mut whole, &trust).unwrap();
+        let mut found = Vec::new();
+        for left in (0..all).step_by(97).chain(all - 30..all) {
+            let mut plain = Meddling { left, ..Meddling::new(&server) };
+            let error = meddled(&mut plain, &trust).unwrap_err();
+            assert!(matches!(error, Error::Tls(TlsError::HandshakeCut | TlsError::Truncated)), "{left}: {error:?}");
+            if found.last() != Some(&error) {
+                found.push(error);
+            }
+        }
+        // First the handshake is cut, then, within a record or between two, what was said.
+        assert_eq!(found, [Error::Tls(TlsError::HandshakeCut), Error::Tls(TlsError::Truncated)]);
+    }
+}
+
+#[test]
+fn a_server_that_dies_within_its_answer() {
+    let server = Server::new("p256", "");
+    let mut socket = server.socket();
+    let mut tls =
+        Tls::connect(&mut socket, "localhost", &trusting("ca"), &mut CertFacts::default(), patience()).unwrap();
+    tls.send(b"a\n", patience()).unwrap();
+    assert_eq!(tls.recv(&mut [0; 2], patience()), Ok(2));
+    drop(server);
+    for _ in 0..2 {
+        assert_eq!(tls.recv(&mut [0; 2], patience()), Err(Error::Tls(TlsError::Truncated)));
+    }
+    assert!(tls.readable());
+}
+
+#[test]
+fn a_close_notify_is_an_end() {
+    // -www answers with a page, and closes as it should.
+    let server = Server::new("p256", "-www");
+    let mut socket = server.socket();
+    let mut tls =
+        Tls::connect(&mut socket, "localhost", &trusting("ca"), &mut CertFacts::default(), patience()).unwrap();
+    tls.send(b"GET / HTTP/1.0\r\n\r\n", patience()).unwrap();
+    let mut page = Vec::new();
+    let mut buf = [0; 100];
+    loop {
+        match tls.recv(&mut buf, patience()).unwrap() {
+            0 => break,
+            len => page.extend_from_slice(&buf[..len]),
+        }
+    }
+    assert!(page.starts_with(b"HTTP/1.0 200") && page.len() > 1000);
+    assert_eq!(tls.recv(&mut buf, patience()), Ok(0));
+    assert!(tls.readable());
+}
+
+#[test]
+fn a_changed_byte_is_noticed() {
+    let trust = trusting("rsaca");
+    let server = Server::new("rsa", "");
+    let mut whole = Meddling::new(&server);
+    let all = meddled(&mut whole, &trust).unwrap();
+    for flip in (0..all).step_by(151).chain([all - 1, all - 10]) {
+        let mut plain = Meddling { flip: Some(flip), left: all, ..Meddling::new(&server) };
+        let error = meddled(&mut plain, &trust).unwrap_err();
+        assert!(matches!(error, Error::Tls(_) | Error::Net(NetError::Timeout)), "{flip}: {error:?}");
+        if flip >= all - 10 {
+            assert_eq!(error, Error::Tls(TlsError::BadRecord));
+        }
+    }
+}
+
+#[test]
+fn what_lies_unread_when_a_peer_takes_nothing() {
+    let server = Server::new("p256", "-tls1_3");
+    let mut plain = Meddling::new(&server);
+    let (stalls, said, watch) = (plain.stalls.clone(), plain.said.clone(), plain.socket.0.try_clone().unwrap());
+    let trust = trusting("ca");
+    let mut tls = Tls::connect(&mut plain, "localhost", &trust, &mut CertFacts::default(), patience()).unwrap();
+    let read = |tls: &mut Tls<'_>, len: usize| {
+        let mut all = vec![0; len];
+        let mut at = 0;
+        while at < len {
+            at += tls.recv(&mut all[at..], patience()).unwrap();
+        }
+        all
+    };
+
+    // Tickets: they are no answer, so what remains of the record is sent.
+    watch.peek(&mut [0]).unwrap();
+    stalls.set(1);
+    tls.send(b"hello\n", patience()).unwrap();
+    assert_eq!(stalls.get(), 0);
+    assert_eq!(read(&mut tls, 6), b"olleh\n");
+
+    // An answer: it is kept, and sending is over.
+    tls.send(b"one\n", patience()).unwrap();
+    watch.peek(&mut [0]).unwrap();
+    stalls.set(1);
+    assert_eq!(tls.send(b"two\n", patience()), Err(Error::Net(NetError::PeerSpoke)));
+    assert!(tls.readable());
+    assert_eq!(read(&mut tls, 4), b"eno\n");
+    let before = said.borrow().len();
+    tls.finish();
+    assert_eq!(said.borrow().len(), before, "a close_notify within a record");
+}
+
+#[test]
+fn content_of_any_length() {
+    let server = Server::new("p256", "");
+    let mut plain = Meddling::new(&server);
+    let trust = trusting("ca");
+    let mut tls = Tls::connect(&mut plain, "localhost", &trust, &mut CertFacts::default(), patience()).unwrap();
+    // s_server reverses 16 KB at most; each line is a record or two.
+    for len in [1, 2, 1_000, 16_000] {
+        let line: Vec<u8> = (0..len - 1).map(|i| b'a' + (i % 23) as u8).chain([b'\n']).collect();
+        tls.send(&line, patience()).unwrap();
+        let mut back = vec![0; len];
+        let mut at = 0;
+        while at < len {
+            at += tls.recv(&mut back[at..], patience()).unwrap();
+        }
+        let expected: Vec<u8> = line[..len - 1].iter().rev().copied().chain([b'\n']).collect();
+        assert_eq!(back, expected);
+    }
+}
+
+#[test]
+fn chains_that_are_long_and_too_long() {
+    let dir = pki();
+    let inter = pem("inter");
+    for (copies, result) in [(40, Ok(())), (250, Err(TlsError::TooLarge))] {
+        let chain = dir.join(std::format!("long{copies}.pem"));
+        fs::write(&chain, [pem("chained"), inter.repeat(copies)].concat()).unwrap();
+        fs::copy(dir.join("chained.key"), dir.join(std::format!("long{copies}.key"))).unwrap();
+        let server = Server::new(&std::format!("long{copies}"), "");
+        let found = exchange(&server, "localhost", &trusting("ca")).map(|_| ());
+        assert_eq!(found, result.map_err(Error::Tls), "{copies}");
+    }
+}
+
+#[test]
+fn servers_that_do_not_speak_tls() {
+    for (words, expected) in [
+        (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], TlsError::NotTls),
+        (b"220 mail.example ESMTP\r\n", TlsError::NotTls),
+        (b"\x16\x03\x03\xff\xff\x00\x00", TlsError::BadRecord),
+        (b"\x15\x03\x01\x00\x02\x02\x46", TlsError::OldVersion),
+        (b"\x15\x03\x01\x00\x02\x02\x28", TlsError::NothingInCommon),
+        (b"\x15\x03\x03\x00\x02\x02\x70", TlsError::Alert(112)),
+        (b"", TlsError::HandshakeCut),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let peer = thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            let _ = stream.read(&mut [0; 1000]).unwrap();
+            stream.write_all(words).unwrap();
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+            let _ = stream.read_to_end(&mut Vec::new());
+        });
+        let mut socket = Socket(TcpStream::connect(address).unwrap());
+        let result = Tls::connect(&mut socket, "localhost", &Trust::new(), &mut CertFacts::default(), patience());
+        assert_eq!(result.err(), Some(Error::Tls(expected)), "{words:x?}");
+        drop(socket);
+        peer.join().unwrap();
+    }
+}
+
+#[test]
+fn a_server_that_never_answers() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut socket = Socket(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+    let deadline = Deadline::after_ms(200);
+    let result = Tls::connect(&mut socket, "localhost", &Trust::new(), &mut CertFacts::default(), deadline);
+    assert_eq!(result.err(), Some(Error::Net(NetError::Timeout)));
+}
+
+#[test]
+fn facts_of_mutilated_certificates() {
+    let der = |name: &str| CertificateDer::from_pem_slice(&pem(name)).unwrap().to_vec();
+    let facts = CertFacts::read(&der("nosan"));
+    assert_eq!((facts.name(), facts.has_alternative_names, facts.is_self_signed), ("localhost", false, false));
+    let facts = CertFacts::read(&der("future"));
+    // 2120-01-01 and 2130-01-01
+    assert_eq!((facts.not_before_s, facts.not_after_s), (4_733_510_400, 5_049_129_600));
+    let whole = der("other");
+    // A pseudo-random walk (xorshift) over cuts and changed bytes: nothing may panic, and names stay printable.
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut next = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state % below as u64).unwrap()
+    };
+    for _ in 0..20_000 {
+        let mut bytes = whole.clone();
+        bytes.truncate(next(whole.len() + 1));
+        for _ in 0..next(4) {
+            if !bytes.is_empty() {
+                let at = next(bytes.len());
+                bytes[at] = next(256) as u8;
+            }
+        }
+        let facts = CertFacts::read(&bytes);
+        assert!(facts.name().bytes().all(|b| (b' '..=b'~').contains(&b)));
+    }
 }

@@ -40,7 +40,11 @@ pub(super) fn entry(source: &mut Source, entry: &Entry, out: &mut Buffer) -> Res
     id(&entry.boot_id, out)?;
     out.put(b"\n")?;
     for index in 0..entry.items {
-        field(source, entry, index, out)?;
+        match source.kept_line(entry, index) {
+            Some((BOOT_ID, _)) => {}
+            Some((_, line)) => out.put(line)?,
+            None => field(source, entry, index, out)?,
+        }
     }
     out.put(b"\n")
 }

@@ -263,13 +263,25 @@ impl Data {
         self.redact
     }
 
-    /// Looks at field `index` of `entry`: one pass over its payload, unless it is known already.
-    pub fn field(&mut self, file: &JournalFile, entry: &Entry, index: u32) -> Result<Field, Unread> {
+    /// Field `index` of `entry` if it is one of those that are kept and a printable line: its name, and its payload with a line feed.
+    pub fn kept_line(&mut self, file: &JournalFile, entry: &Entry, index: u32) -> Option<(Name, &[u8])> {
+        let key = key(file, self.payload_at(file, entry, index)?);
+        let slot = self.cache.get(slot_of(key)).filter(|slot| slot.key == key && slot.text == Text::Line)?;
+        Some((slot.name, slot.bytes.get(..usize::from(slot.len).saturating_add(1))?))
+    }
+
+    /// Where the payload of field `index` is.
+    fn payload_at(&mut self, file: &JournalFile, entry: &Entry, index: u32) -> Option<u64> {
         let item_len = file.header.entry_item_len() as u64;
         let item_at = format::ENTRY_LEN as u64 + u64::from(index).saturating_mul(item_len);
-        let at = file.item(&mut self.windows, entry.at.saturating_add(item_at));
-        let at = at.filter(|at| at >> KEY_OFFSET_BITS == 0).ok_or(Unread::Broken)?;
-        let at = at.saturating_add(file.header.data_len() as u64);
+        let at =
+            file.item(&mut self.windows, entry.at.saturating_add(item_at)).filter(|at| at >> KEY_OFFSET_BITS == 0)?;
+        Some(at.saturating_add(file.header.data_len() as u64))
+    }
+
+    /// Looks at field `index` of `entry`: one pass over its payload, unless it is known already.
+    pub fn field(&mut self, file: &JournalFile, entry: &Entry, index: u32) -> Result<Field, Unread> {
+        let at = self.payload_at(file, entry, index).ok_or(Unread::Broken)?;
         let key = key(file, at);
         if let Some(slot) = self.cache.get(slot_of(key)).filter(|slot| slot.key == key) {
             let len = slot.len.into();
@@ -365,7 +377,7 @@ impl Data {
         let key = key(file, at);
 
         // The last payload is kept, if it is not long, and short ones that many entries share are kept for longer.
-        let is_shared = stored <= SLOT_LEN as u64 && format::u64_at(&buf, 56).is_some_and(|n| n > 1);
+        let is_shared = stored < SLOT_LEN as u64 && format::u64_at(&buf, 56).is_some_and(|n| n > 1);
         let (mut scan, mut name, mut len) = (Scan::new(), NameScan::new(), 0usize);
         let (mut redact, mut shown) = (self.redact.then(Redact::new), 0u64);
         scratch.key = 0;
@@ -411,7 +423,10 @@ impl Data {
             }
         }
         let is_shared = is_shared && field.secret == Secret::Nothing;
-        if is_shared && len <= SLOT_LEN {
+        if is_shared && len < SLOT_LEN {
+            if let Some(end) = scratch.bytes.get_mut(len) {
+                *end = b'\n';
+            }
             if let (Some(slot), Some(bytes)) = (cache.get_mut(slot_of(key)), scratch.bytes.first_chunk()) {
                 *slot = Slot {
                     key,

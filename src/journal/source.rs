@@ -6,7 +6,7 @@
 //!
 //! Where no journal file is, the kernel's log is what there is.
 
-use super::data::{Data, Field, Output, Unread};
+use super::data::{Data, Field, Name, Output, Unread};
 use super::file::{Entry, JournalFile, Step};
 use super::format::{BadHeader, Header, Id};
 use super::kmsg::Kmsg;
@@ -185,6 +185,11 @@ impl Source {
         }
         self.last = first;
         first
+    }
+
+    /// Field `index` of `entry` in short, if that is at hand: see [`Data::kept_line`].
+    pub(crate) fn kept_line(&mut self, entry: &Entry, index: u32) -> Option<(Name, &[u8])> {
+        self.data.kept_line(&self.files.get(usize::from(entry.file))?.file, entry, index)
     }
 
     /// Field `index` of `entry`, counted among the problems if it cannot be given.

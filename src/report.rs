@@ -279,11 +279,12 @@ fn macs(root: &Root) -> Vec<String<17>, MACS_MAX> {
         let address = if whole { line_at(root, &path) } else { Fact::new() };
         let mut mac = String::new();
         if address.len() == 17 && address != "00:00:00:00:00:00" && mac.push_str(&address).is_ok() {
-            return macs.push(mac).is_ok();
+            // In an order of their own, not the folder's, so that the first one is the same at every run.
+            let at = macs.iter().position(|other| *other > mac).unwrap_or(macs.len());
+            return macs.insert(at, mac).is_ok();
         }
         true
     });
-    macs.sort_unstable();
     macs
 }
 

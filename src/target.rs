@@ -74,7 +74,8 @@ impl Variables<'_> {
     /// Appends `value` to `out` with its variables replaced; those of a URL are percent-encoded.
     pub fn expand(&self, value: &str, in_url: bool, out: &mut dyn FnMut(char) -> bool) -> Result<(), NoTarget> {
         let mut rest = value;
-        while let Some((before, after)) = rest.split_once("${") {
+        while let Some(at) = rest.as_bytes().windows(2).position(|two| two == b"${") {
+            let (before, after) = (rest.get(..at).unwrap_or_default(), rest.get(at + 2..).unwrap_or_default());
             let (name, behind) = after.split_once('}').ok_or(NoTarget::Variable)?;
             let text = match name {
                 "state" => self.state.as_str(),

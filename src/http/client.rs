@@ -6,7 +6,7 @@
 use crate::error::{Error, HttpError, NetError};
 use crate::http::body::{CHUNK_END, CHUNK_HEAD, Decoder, LAST_CHUNK, chunk_head};
 use crate::http::head::{self, Answer, Fields};
-use crate::http::url::Url;
+use crate::http::url::{Url, split_scheme};
 use crate::net::tls::Tls;
 use crate::net::trust::{CertFacts, Trust};
 use crate::net::{Dial, Transport};
@@ -335,7 +335,7 @@ fn resolve(base: &Url<'_>, location: &str) -> Result<String<URL_MAX>, HttpError>
     if location.is_empty() {
         return Err(HttpError::BadLocation);
     }
-    if location.contains("://") && location.find("://") < location.find(['/', '?', '#']) {
+    if split_scheme(location).is_some_and(|(scheme, _)| scheme.bytes().all(|b| b.is_ascii_alphanumeric())) {
         put(location)?;
     } else if location.starts_with("//") {
         put(scheme)?;

@@ -31,7 +31,7 @@ const AES_GCM_LIMIT: u64 = 1 << 24;
 pub(super) fn provider() -> CryptoProvider {
     CryptoProvider {
         cipher_suites: SUITES.to_vec(),
-        kx_groups: Vec::from([&kx::X25519 as _, &kx::P256 as _, &kx::P384 as _]),
+        kx_groups: Vec::from([&kx::X25519 as _, &kx::P256 as _]),
         signature_verification_algorithms: ALGORITHMS,
         secure_random: &SystemRandom,
         key_provider: &NoKeys,
@@ -39,21 +39,21 @@ pub(super) fn provider() -> CryptoProvider {
 }
 
 static SUITES: &[SupportedCipherSuite] = &[
+    SupportedCipherSuite::Tls13(&TLS13_CHACHA20),
     SupportedCipherSuite::Tls13(&TLS13_AES_128),
     SupportedCipherSuite::Tls13(&TLS13_AES_256),
-    SupportedCipherSuite::Tls13(&TLS13_CHACHA20),
+    #[cfg(feature = "tls12")]
+    SupportedCipherSuite::Tls12(&ECDSA_CHACHA20),
     #[cfg(feature = "tls12")]
     SupportedCipherSuite::Tls12(&ECDSA_AES_128),
     #[cfg(feature = "tls12")]
     SupportedCipherSuite::Tls12(&ECDSA_AES_256),
     #[cfg(feature = "tls12")]
-    SupportedCipherSuite::Tls12(&ECDSA_CHACHA20),
+    SupportedCipherSuite::Tls12(&RSA_CHACHA20),
     #[cfg(feature = "tls12")]
     SupportedCipherSuite::Tls12(&RSA_AES_128),
     #[cfg(feature = "tls12")]
     SupportedCipherSuite::Tls12(&RSA_AES_256),
-    #[cfg(feature = "tls12")]
-    SupportedCipherSuite::Tls12(&RSA_CHACHA20),
 ];
 
 const AES_128: Aead = Aead(Algorithm::Aes128Gcm);

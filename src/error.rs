@@ -87,6 +87,8 @@ pub enum TlsError {
     TooLarge,
     /// A trusted root could not be used.
     BadRoot,
+    /// What should name a key to be trusted does not.
+    BadPin,
     /// What was asked for is no name that a certificate can be for.
     BadName,
     /// The kernel gave no random numbers.

@@ -24,6 +24,8 @@ use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 pub const PEM_MAX: usize = 64 * 1024;
 /// Most roots added to the built-in ones.
 pub const ROOTS_MAX: usize = 32;
+/// Most pinned keys: one in use and one to come, for some servers.
+pub const PINS_MAX: usize = 16;
 /// Most bytes that are kept of a certificate's name.
 const NAME_MAX: usize = 64;
 
@@ -60,7 +62,7 @@ impl Default for Trust {
 impl Trust {
     /// The built-in roots and the system's clock.
     pub fn new() -> Self {
-        Self(Arc::new(Policy { roots: Vec::new(), exact: Vec::new() }))
+        Self(Arc::new(Policy::default()))
     }
 
     /// Adds the certificates of a PEM file as roots, and as servers that are trusted by themselves; gives how many there were.
@@ -81,6 +83,43 @@ impl Trust {
             added = added.saturating_add(1);
         }
         Ok(added)
+    }
+
+    /// Trusts the server whose public key (`SubjectPublicKeyInfo`) has this SHA-256: `sha256:BASE64`, or as curl writes it,
+    /// `sha256//BASE64`, several with `;` between them. Once there is a pin, the key alone counts: neither issuer, name nor time.
+    pub fn pin(&mut self, text: &str) -> Result<(), TlsError> {
+        let policy = Arc::make_mut(&mut self.0);
+        for pin in text.split(';') {
+            let digest = pin.strip_prefix("sha256").and_then(|rest| rest.strip_prefix(':').or(rest.strip_prefix("//")));
+            let digest = digest.and_then(base64_digest).ok_or(TlsError::BadPin)?;
+            if policy.pins.len() >= PINS_MAX {
+                return Err(TlsError::TooLarge);
+            }
+            policy.pins.push(digest);
+        }
+        Ok(())
+    }
+
+    /// Trusts whoever answers, unless there are pins.
+    pub fn accept_any(&mut self) {
+        Arc::make_mut(&mut self.0).is_insecure = true;
+    }
+
+    /// Takes note of the time that a server told in plain, seconds since 1970: it is used where the system's clock is before this
+    /// program's making; see [`Trust::believe_date`].
+    pub fn learn_date(&mut self, date_s: u64) {
+        Arc::make_mut(&mut self.0).clock.told_s = date_s;
+    }
+
+    /// Lets a certificate pass that is over by the system's clock and valid at the time that was told, when the clock is ahead of
+    /// that. Whoever can change what is told can then use a certificate again that is over.
+    pub fn believe_date(&mut self) {
+        Arc::make_mut(&mut self.0).clock.is_lenient = true;
+    }
+
+    /// Whether the system's clock can be right: it is not before this program's making.
+    pub fn is_clock_trusted(&self) -> bool {
+        realtime_s() >= BUILD_DATE_S
     }
 
     /// A check of one connection's certificate.
@@ -138,11 +177,34 @@ impl CertFacts {
     }
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Policy {
     roots: Vec<TrustAnchor<'static>>,
     /// SHA-256 of each certificate that was added.
     exact: Vec<[u8; 32]>,
+    /// SHA-256 of each key that is trusted.
+    pins: Vec<[u8; 32]>,
+    is_insecure: bool,
+    clock: Clock,
+}
+
+/// What is known of the time beside the system's clock.
+#[derive(Clone, Copy, Default)]
+struct Clock {
+    /// What a server told, seconds since 1970; 0 is nothing.
+    told_s: u64,
+    is_lenient: bool,
+}
+
+impl Clock {
+    /// The time to check against when the system's clock says `system_s`, and the one to try when by that a certificate is over.
+    fn times(self, system_s: u64) -> (u64, Option<u64>) {
+        if system_s < BUILD_DATE_S {
+            return (self.told_s.max(BUILD_DATE_S), None);
+        }
+        let is_ahead = (BUILD_DATE_S..system_s).contains(&self.told_s);
+        (system_s, (self.is_lenient && is_ahead).then_some(self.told_s))
+    }
 }
 
 impl Policy {
@@ -153,28 +215,56 @@ impl Policy {
         name: &ServerName<'_>,
         facts: &mut CertFacts,
     ) -> Result<(), TlsError> {
-        facts.now_s = now_s();
-        let cert = EndEntityCert::try_from(end_entity).map_err(|error| refusal(error, facts))?;
-        if self.exact.contains(&Sha256::digest(end_entity).into()) {
-            // The owner handed us this very certificate. webpki never takes one that is its own root.
-            match facts.now_s {
-                now if now < facts.not_before_s => return Err(TlsError::NotYetValid),
-                now if now > facts.not_after_s => return Err(TlsError::Expired),
-                _ => {}
-            }
-        } else {
-            self.check_chain(&cert, intermediates, facts)?;
+        let (now_s, other_s) = self.clock.times(realtime_s());
+        facts.now_s = now_s;
+        if self.is_insecure && self.pins.is_empty() {
+            return Ok(());
         }
+        let cert = EndEntityCert::try_from(end_entity).map_err(|error| refusal(error, facts))?;
+        if !self.pins.is_empty() {
+            let key = Sha256::digest(cert.subject_public_key_info());
+            return if self.pins.contains(&key.into()) { Ok(()) } else { Err(TlsError::WrongPin) };
+        }
+        let mut result = self.check_at(now_s, end_entity, &cert, intermediates, facts);
+        if let (Err(TlsError::Expired), Some(other_s)) = (result, other_s) {
+            let mut anew = *facts;
+            if self.check_at(other_s, end_entity, &cert, intermediates, &mut anew).is_ok() {
+                (*facts, result) = (anew, Ok(()));
+                facts.now_s = other_s;
+            }
+        }
+        result?;
         cert.verify_is_valid_for_subject_name(name).map_err(|error| refusal(error, facts))
     }
 
-    fn check_chain(
+    /// Checks at this time the certificate itself, if it was added, else its chain.
+    fn check_at(
         &self,
+        now_s: u64,
+        end_entity: &CertificateDer<'_>,
         cert: &EndEntityCert<'_>,
         intermediates: &[CertificateDer<'_>],
         facts: &mut CertFacts,
     ) -> Result<(), TlsError> {
-        let now = UnixTime::since_unix_epoch(Duration::from_secs(facts.now_s));
+        // The owner handed us this very certificate. webpki never takes one that is its own root.
+        if self.exact.contains(&Sha256::digest(end_entity).into()) {
+            return match now_s {
+                now if now < facts.not_before_s => Err(TlsError::NotYetValid),
+                now if now > facts.not_after_s => Err(TlsError::Expired),
+                _ => Ok(()),
+            };
+        }
+        self.check_chain(now_s, cert, intermediates, facts)
+    }
+
+    fn check_chain(
+        &self,
+        now_s: u64,
+        cert: &EndEntityCert<'_>,
+        intermediates: &[CertificateDer<'_>],
+        facts: &mut CertFacts,
+    ) -> Result<(), TlsError> {
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(now_s));
         let mut result = Err(TlsError::UnknownIssuer);
         for roots in [&self.roots, BUILT_IN] {
             let path =
@@ -225,7 +315,8 @@ impl fmt::Debug for Verifier {
 
 impl TimeProvider for Verifier {
     fn current_time(&self) -> Option<UnixTime> {
-        Some(UnixTime::since_unix_epoch(Duration::from_secs(now_s())))
+        // For the age of tickets, of which none is kept.
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(BUILD_DATE_S)))
     }
 }
 
@@ -309,10 +400,6 @@ fn refusal(error: webpki::Error, facts: &mut CertFacts) -> TlsError {
     }
 }
 
-fn now_s() -> u64 {
-    realtime_s().max(BUILD_DATE_S)
-}
-
 /// `[0]` version, `[1]` issuerUniqueID, `[2]` subjectUniqueID, `[3]` extensions of `TBSCertificate`.
 const VERSION: u8 = 0xa0;
 const ISSUER_ID: u8 = 0x81;
@@ -353,6 +440,39 @@ impl Name {
         self.bytes.get(..self.len).and_then(|name| core::str::from_utf8(name).ok()).unwrap_or_default()
     }
 }
+
+/// 32 bytes in base64 (RFC 4648 section 4), with the padding or without.
+fn base64_digest(text: &str) -> Option<[u8; 32]> {
+    let text = text.strip_suffix('=').unwrap_or(text);
+    if text.len() != BASE64_DIGEST_LEN {
+        return None;
+    }
+    let (mut digest, mut at) = ([0; 32], 0usize);
+    let (mut bits, mut held) = (0u32, 0u32);
+    for character in text.bytes() {
+        let six = match character {
+            b'A'..=b'Z' => character.wrapping_sub(b'A'),
+            b'a'..=b'z' => character.wrapping_sub(b'a').wrapping_add(26),
+            b'0'..=b'9' => character.wrapping_sub(b'0').wrapping_add(52),
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(six);
+        held = held.saturating_add(6);
+        if held >= 8 {
+            held = held.saturating_sub(8);
+            *digest.get_mut(at)? = (bits >> held) as u8;
+            bits &= (1 << held) - 1;
+            at = at.saturating_add(1);
+        }
+    }
+    // The last two bits are filled with zeros.
+    (bits == 0).then_some(digest)
+}
+
+/// Characters that 32 bytes are in base64, without the padding.
+const BASE64_DIGEST_LEN: usize = 43;
 
 /// The first common name of a `Name` (RFC 5280 section 4.1.2.4), of whatever string type.
 fn common_name(mut name: Der<'_>) -> Option<&[u8]> {
@@ -439,6 +559,52 @@ mod tests {
         assert_eq!(read(GENERALIZED_TIME, "99991231235959Z"), Some(253_402_300_799));
         assert_eq!(read(GENERALIZED_TIME, "00000101000000Z"), None);
         assert_eq!(read(INTEGER, "260102030405Z"), None);
+    }
+
+    #[test]
+    fn the_time_to_check_against() {
+        let (before, after) = (BUILD_DATE_S - 1, BUILD_DATE_S + 1_000_000);
+        let far = 4_102_444_800; // 2100
+        for (told_s, is_lenient, system_s, expected) in [
+            (0, false, 0, (BUILD_DATE_S, None)),
+            (0, true, before, (BUILD_DATE_S, None)),
+            (after, false, 0, (after, None)),
+            (before, false, 0, (BUILD_DATE_S, None)),
+            (0, false, after, (after, None)),
+            (far, true, after, (after, None)),
+            (after, false, far, (far, None)),
+            (after, true, far, (far, Some(after))),
+            (before, true, far, (far, None)),
+            (0, true, far, (far, None)),
+        ] {
+            assert_eq!(Clock { told_s, is_lenient }.times(system_s), expected, "{told_s} {is_lenient} {system_s}");
+        }
+    }
+
+    #[test]
+    fn pins_in_both_notations() {
+        let digest = Sha256::digest(b"a key");
+        let mut text = Vec::new();
+        crate::text::base64(&digest, &mut text).unwrap();
+        let text = std::str::from_utf8(&text).unwrap();
+        let (colon, slashes) = (std::format!("sha256:{text}"), std::format!("sha256//{text}"));
+        let two = std::format!("{slashes};{slashes}");
+        for (pin, count) in [(&colon, 1), (&slashes, 1), (&colon.replace('=', ""), 1), (&two, 2)] {
+            let mut trust = Trust::new();
+            assert_eq!(trust.pin(pin), Ok(()), "{pin}");
+            assert_eq!(trust.0.pins, vec![<[u8; 32]>::from(digest); count]);
+        }
+        for bad in ["", "sha256:", "sha256", text, &colon[..49], &colon.replace('=', "A"), &std::format!("{colon};")] {
+            assert_eq!(Trust::new().pin(bad), Err(TlsError::BadPin), "{bad}");
+        }
+        for strange in [" ", "-", "_", "\u{e9}"] {
+            assert_eq!(Trust::new().pin(&colon.replacen(&text[5..6], strange, 1)), Err(TlsError::BadPin), "{strange}");
+        }
+        // Bits that would be lost.
+        assert_eq!(base64_digest(&"/".repeat(43)), None);
+        assert_eq!(base64_digest(&std::format!("{}8", "/".repeat(42))), Some([0xff; 32]));
+        let many = vec![&*colon; PINS_MAX + 1].join(";");
+        assert_eq!(Trust::new().pin(&many), Err(TlsError::TooLarge));
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod alloc;
 pub mod file;
 #[allow(unsafe_code)]
 pub mod process;
+#[allow(unsafe_code)]
 pub mod random;
 pub mod sock;
 pub mod time;

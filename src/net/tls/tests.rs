@@ -371,6 +371,42 @@ fn a_certificate_that_was_added_is_trusted_by_itself() {
     }
 }
 
+/// The pin of a certificate's key, made by openssl and coreutils alone.
+fn pin_of(cert: &str) -> String {
+    let command =
+        "openssl x509 -in $0 -pubkey -noout | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary | base64";
+    let output = Command::new("sh").args(["-c", command]).arg(pki().join(std::format!("{cert}.pem"))).output().unwrap();
+    std::format!("sha256:{}", std::str::from_utf8(&output.stdout).unwrap().trim())
+}
+
+#[test]
+fn with_a_pin_the_key_alone_counts() {
+    for cert in ["p256", "rsa", "expired", "other", "unknown", "selfca"] {
+        let server = Server::new(cert, "");
+        let mut trust = Trust::new();
+        trust.pin(&pin_of("p384")).unwrap();
+        assert_eq!(refused(&server, "localhost", &trust).0, TlsError::WrongPin, "{cert}");
+        trust.pin(&pin_of(cert)).unwrap();
+        assert!(exchange(&server, "localhost", &trust).is_ok(), "{cert}");
+    }
+    // Another key is refused though its chain is trusted.
+    let mut trust = trusting("ca");
+    trust.pin(&pin_of("p384")).unwrap();
+    assert_eq!(refused(&Server::new("p256", ""), "localhost", &trust).0, TlsError::WrongPin);
+}
+
+#[test]
+fn any_certificate_is_accepted_when_asked_for() {
+    let mut trust = Trust::new();
+    trust.accept_any();
+    for cert in ["expired", "other", "unknown", "selfca"] {
+        assert!(exchange(&Server::new(cert, ""), "localhost", &trust).is_ok(), "{cert}");
+    }
+    // As with curl, a pin is stronger.
+    trust.pin(&pin_of("p384")).unwrap();
+    assert_eq!(refused(&Server::new("p256", ""), "localhost", &trust).0, TlsError::WrongPin);
+}
+
 #[test]
 fn old_versions_and_nothing_in_common() {
     let trust = trusting("roots");

@@ -665,6 +665,15 @@ fn trust(root: &Root, settings: &Settings<'_>, warnings: &mut Warnings) -> (Trus
         }
         warnings.add(&["rd.report.ca=", path, ": ", why.as_str(), "; it is not trusted"]);
     }
+    for pin in &settings.pin {
+        if trust.pin(pin).is_err() {
+            warnings.add(&["rd.report.pin=", pin, ": not sha256: and the base64 of a public key's hash; it is not trusted"]);
+        }
+    }
+    if settings.insecure {
+        warnings.add(&["rd.report.insecure: ANY certificate is accepted; anybody on the way can read and change the report"]);
+        trust.accept_any();
+    }
     (trust, added)
 }
 

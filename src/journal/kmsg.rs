@@ -122,9 +122,11 @@ fn parse(text: &[u8], record: &mut Record) -> Option<Entry> {
     let mut message = line;
     if priority >> 3 == 0 {
         record.push("SYSLOG_IDENTIFIER", b"kernel");
-    } else if let Some((identifier, pid, rest)) = identifier(line) {
-        record.push("SYSLOG_IDENTIFIER", identifier);
-        if let Some(pid) = pid {
+    } else if let Some((name, rest)) = tag(line) {
+        // `name[pid]: message` or `name: message` is what programs write.
+        let pid = name.strip_suffix(b"]").and_then(|name| split(name, b'['));
+        record.push("SYSLOG_IDENTIFIER", pid.map_or(name, |(name, _)| name));
+        if let Some((_, pid)) = pid {
             record.push("SYSLOG_PID", pid);
         }
         message = rest;
@@ -150,15 +152,10 @@ fn parse(text: &[u8], record: &mut Record) -> Option<Entry> {
     })
 }
 
-/// `name[pid]: message` or `name: message` of what a program wrote.
-#[allow(clippy::type_complexity)] // three parts of one line
-fn identifier(line: &[u8]) -> Option<(&[u8], Option<&[u8]>, &[u8])> {
-    let (name, message) = split(line, b' ')?;
-    let name = name.strip_suffix(b":").filter(|name| !name.is_empty())?;
-    match split(name, b'[') {
-        Some((name, pid)) => Some((name, Some(pid.strip_suffix(b"]")?), message)),
-        None => Some((name, None, message)),
-    }
+/// What is before the first blank, if it ends with a colon, and what is behind it.
+fn tag(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (tag, message) = split(line, b' ')?;
+    Some((tag.strip_suffix(b":").filter(|tag| !tag.is_empty())?, message))
 }
 
 /// Adds text to a field, `\xNN` as the byte that it stands for.

@@ -383,7 +383,11 @@ mod tests {
         assert_eq!(redacted(&long[..200]), long[..200]);
         let mut out = Vec::new();
         let mut redact = Redact::new();
-        redact.push(long.as_bytes(), &mut |bytes: &[u8]| Ok(out.extend_from_slice(bytes))).unwrap();
+        let mut output = |bytes: &[u8]| {
+            out.extend_from_slice(bytes);
+            Ok(())
+        };
+        redact.push(long.as_bytes(), &mut output).unwrap();
         redact.end(&mut |_: &[u8]| Ok(())).unwrap();
         assert_eq!(out, b"http://***");
     }

@@ -667,11 +667,17 @@ fn trust(root: &Root, settings: &Settings<'_>, warnings: &mut Warnings) -> (Trus
     }
     for pin in &settings.pin {
         if trust.pin(pin).is_err() {
-            warnings.add(&["rd.report.pin=", pin, ": not sha256: and the base64 of a public key's hash; it is not trusted"]);
+            warnings.add(&[
+                "rd.report.pin=",
+                pin,
+                ": not sha256: and the base64 of a public key's hash; it is not trusted",
+            ]);
         }
     }
     if settings.insecure {
-        warnings.add(&["rd.report.insecure: ANY certificate is accepted; anybody on the way can read and change the report"]);
+        warnings.add(&[
+            "rd.report.insecure: ANY certificate is accepted; anybody on the way can read and change the report",
+        ]);
         trust.accept_any();
     }
     (trust, added)

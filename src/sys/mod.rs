@@ -11,6 +11,7 @@ pub mod process;
 #[allow(unsafe_code)]
 pub mod random;
 pub mod sock;
+#[allow(unsafe_code)]
 pub mod time;
 
 pub use rustix::io::Errno;

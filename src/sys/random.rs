@@ -1,11 +1,11 @@
 //! Random numbers: the kernel's, and what can be had when its generator is not ready, as early in a boot it may not be.
 
+use super::time;
 use crate::sys::time::Deadline;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{Errno, read};
 use rustix::rand::{GetRandomFlags, getrandom};
-use rustix::time::{ClockId, clock_gettime};
 use sha2::{Digest, Sha256};
 
 /// Milliseconds that the kernel's generator may take to become ready. Since Linux 5.18 a read of `/dev/urandom` makes it collect.
@@ -47,11 +47,9 @@ fn mixed_fill(buf: &mut [u8], urandom: Result<[u8; BLOCK_LEN], Errno>) -> Result
     mix.update(urandom.unwrap_or_default());
     mix.update(processor.unwrap_or_default());
     for _ in 0..READINGS {
-        let now = clock_gettime(ClockId::Monotonic);
-        mix.update(now.tv_nsec.to_ne_bytes());
+        mix.update(time::boot_nanoseconds().to_ne_bytes());
     }
-    let now = clock_gettime(ClockId::Realtime);
-    mix.update(now.tv_sec.to_ne_bytes());
+    mix.update(time::realtime_s().to_ne_bytes());
     let mixed = mix.finalize();
     for (number, block) in (0u64..).zip(buf.chunks_mut(BLOCK_LEN)) {
         let digest = Sha256::new().chain_update(mixed).chain_update(number.to_ne_bytes()).finalize();

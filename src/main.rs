@@ -5,8 +5,9 @@
 
 use core::ffi::{c_char, c_int};
 
+// SAFETY: the only one, and no thread is ever started.
 #[global_allocator]
-static ALLOCATOR: rdreport::sys::alloc::Musl = rdreport::sys::alloc::Musl;
+static ALLOCATOR: rdreport::sys::alloc::Heap = unsafe { rdreport::sys::alloc::Heap::new() };
 
 /// Called by musl's `crt1.o`.
 ///

@@ -63,9 +63,11 @@ usage: rdreport [--root DIR] VERB [options]
       --message TEXT   what happened, in words
       --code N         what happened, as a number
       --dry-run        say what would be sent where, and send nothing
-  journal              write the journal to standard output; --format export|json|short|raw, --gzip
+  journal              write the journal to standard output
+      --format NAME    export, json, short or raw (a tar of the files)
       --gzip           compressed
-  check [-]            say what the kernel command line means; '-' reads one from standard input
+  check [-]            say what the kernel command line means; '-' reads one from
+                       standard input
   --version, --help
 
   --root DIR           read every file below DIR

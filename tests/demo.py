@@ -2,7 +2,7 @@
 import json
 import sys
 
-from peers import BINARY, Pki, Root, Server
+from peers import Pki, Root, Server, parse_export
 
 
 def main():
@@ -12,8 +12,8 @@ def main():
     try:
         root.write("ca.pem", Pki.read("ca.pem"))
         root.write("proc/sys/kernel/hostname", "node-7\n")
-        arguments = ["failed", "--stage", "disks", "--message", "disk not found"]
-        print("$ rdreport --root ROOT", " ".join(repr(a) if " " in a else a for a in arguments), flush=True)
+        arguments = ["failed", "--stage", "disks"]
+        print("$ rdreport --root ROOT", *arguments, flush=True)
         result = root.run(*arguments)
         print(result.stderr)
         for request in server.requests:
@@ -29,13 +29,12 @@ def main():
 
 
 def show_journal(text):
-    entries = [entry for entry in text.split(b"\n\n") if entry]
+    entries = parse_export(text)
     print(f"{len(entries)} entries, {len(text)} bytes in export format; the last ones:")
     for entry in entries[-12:]:
-        fields = dict(line.split(b"=", 1) for line in entry.split(b"\n") if b"=" in line)
-        time = int(fields.get(b"__MONOTONIC_TIMESTAMP", 0)) / 1e6
-        who = fields.get(b"SYSLOG_IDENTIFIER", b"").decode()
-        print(f"[{time:12.6f}] {who}: {fields.get(b'MESSAGE', b'').decode(errors='replace')}")
+        time = int(entry["__MONOTONIC_TIMESTAMP"]) / 1e6
+        message = entry.get("MESSAGE", b"").decode(errors="replace")
+        print(f"[{time:12.6f}] {entry.get('SYSLOG_IDENTIFIER', b'').decode()}: {message}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Servers that answer early, late, wrongly or not at all: what the report makes of it."""
 import os
+import socket
 import subprocess
 import threading
 import time
@@ -171,11 +172,12 @@ class Http(unittest.TestCase):
             self.assertLess(time.monotonic() - began, 3)
 
     def test_nobody_listens(self):
-        peer = Server()
-        peer.listener.close()
-        root = Root(f"rd.report.url={peer.url()} rd.report.timeout=2")
-        self.addCleanup(root.remove)
-        self.assert_failed(root.run("failed"), "connection refused")
+        # A port that is taken, but not listened on.
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            root = Root(f"rd.report.url=http://127.0.0.1:{taken.getsockname()[1]}/ rd.report.timeout=2")
+            self.addCleanup(root.remove)
+            self.assert_failed(root.run("failed"), "connection refused")
 
     def test_one_sink_that_hangs_takes_nothing_from_the_others(self):
         over = threading.Event()

@@ -37,7 +37,7 @@ class MainJob(unittest.TestCase):
         self.root = Root(
             f"console=ttyS0 rd.report.url={self.server.url('/status')} "
             f"rd.report.journal={self.server.url('/journal', host='127.0.0.1')} rd.report.ca=/ca.pem "
-            "ignition.config.url=https://me:TOPSECRET@host/x?token=TOPSECRET")
+            "rd.report.journal.redact=off ignition.config.url=https://me:TOPSECRET@host/x?token=TOPSECRET")
         self.addCleanup(self.root.remove)
         self.root.write("ca.pem", Pki.read("ca.pem"))
         self.root.write("proc/sys/kernel/hostname", "node-7\n")
@@ -68,6 +68,9 @@ class MainJob(unittest.TestCase):
             "product_uuid": "4c4c4544-0042-3510-8052-b4c04f4a4e32", "mac": ["52:54:00:12:34:56"],
             "clock_trusted": True, "warnings": [],
         }
+        self.assertEqual([(unit["unit"], unit["result"], unit["exit_status"]) for unit in body["failed_units"]],
+                         [("dev-vdz.device", "timeout", None), ("ignition-disks.service", "exit-code", 1)])
+        self.assertTrue(any("vdz" in line for unit in body["failed_units"] for line in unit["last_lines"]))
         self.assertEqual({key: body[key] for key in expected}, expected)
         self.assertIn("ignition.config.url=https://***@host/x?***", body["cmdline"])
         for seen in (status.body.decode(), result.stderr, result.stdout):
@@ -99,6 +102,43 @@ class MainJob(unittest.TestCase):
         again = made_anew.sub(b"", without_newer(journalctl("--file", out)))
         sent = made_anew.sub(b"", without_newer(requests["/journal"].text()))
         self.assertEqual(again, sent)
+
+    def test_without_a_message_it_is_ignitions_own(self):
+        self.root.run("failed")
+        body = json.loads(self.server.requests[0].body)
+        jsonschema.validate(body, SCHEMA)
+        self.assertIn("create partitions failed", body["message"])
+
+    def test_secrets_are_masked_unless_the_owner_says_otherwise(self):
+        self.root.write(f"run/log/journal/{MACHINE}/system.journal",
+                        sample("initrd-systemd252-ignition-files-badhash.journal"))
+        with open(os.path.join(self.root.path, "proc/cmdline")) as file:
+            cmdline = file.read()
+        secrets = (b"$notarealhash$", b"TOPSECRET-TOKEN")
+        for redact, seen in (("off", True), ("on", False)):
+            self.root.write("proc/cmdline", cmdline.replace("redact=off", "redact=" + redact))
+            self.server.requests.clear()
+            requests, result = self.run_failed()
+            for secret in secrets:
+                self.assertEqual(secret in requests["/journal"].text(), seen, (redact, secret))
+            self.assertEqual("secrets masked" in result.stderr, not seen)
+            if not seen:
+                self.assertFalse(any(secret in requests["/status"].body for secret in secrets))
+
+    def test_formats(self):
+        url = self.server.url("/f?format=")
+        for name, kind, start in (("json", "application/x-ndjson", b'{"'), ("short", "text/plain; charset=utf-8", b"["),
+                                  ("raw", "application/x-tar", b"system.journal\0")):
+            with self.subTest(name):
+                self.root.write("proc/cmdline", f"rd.report.journal={url}{name} rd.report.ca=/ca.pem rd.report.journal.redact=off")
+                self.server.requests.clear()
+                requests, _ = self.run_failed()
+                self.assertEqual(requests["/f"].headers["content-type"], kind)
+                self.assertTrue(requests["/f"].text().startswith(start), requests["/f"].text()[:40])
+        self.root.write("proc/cmdline", f"rd.report.journal={url}raw rd.report.ca=/ca.pem")
+        result = self.root.run("failed")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("rd.report.journal.redact=off", result.stderr)
 
     def test_every_recorded_boot(self):
         for name in sorted(os.listdir(FIXTURES)):
@@ -149,7 +189,7 @@ class Nginx(unittest.TestCase):
                         ssl_certificate {Pki.file('rsa.pem')}; ssl_certificate_key {Pki.file('rsa.key')};
                         location = /ok {{ return 204; }}
                         location / {{ proxy_method GET; proxy_pass_request_body off; proxy_set_header Content-Length "";
-                                      proxy_pass https://127.0.0.1:{port}/ok; }}
+                                      rewrite ^ /ok break; proxy_pass https://127.0.0.1:{port}; }}
                     }}
                 }}""")
         nginx = subprocess.Popen(["nginx", "-p", folder, "-c", conf], stderr=subprocess.DEVNULL)
@@ -172,8 +212,11 @@ class Nginx(unittest.TestCase):
             ["POST", "/journal", "204", "gzip", "application/vnd.fdo.journal"],
             ["POST", "/status", "204", "-", "application/json"],
         ])
-        bodies = [open(path, "rb").read() for path in
-                  (entry.path for entry in os.scandir(os.path.join(folder, "bodies")) if entry.is_file())]
+        bodies = []
+        for entry in os.scandir(os.path.join(folder, "bodies")):
+            if entry.is_file():
+                with open(entry.path, "rb") as file:
+                    bodies.append(file.read())
         journals = [gzip.decompress(body) for body in bodies if body.startswith(b"\x1f\x8b")]
         self.assertEqual([journal.count(b"\n\n") > 400 for journal in journals], [True])
 

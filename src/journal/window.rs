@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 const WINDOW: usize = 16 * 1024;
 /// Windows: one each for the entry arrays and the newest entries of a file, the others for what is referred to again. With more files
 /// than windows in turn, each entry costs a read or two.
-const WINDOWS: usize = 8;
+const WINDOWS: usize = 5;
 
 /// A file as the windows see it: what is behind `end` does not exist.
 pub struct Bytes {

@@ -447,13 +447,14 @@ impl Default for Warnings {
 }
 
 impl Warnings {
-    /// Adds a line made of `parts`.
+    /// Adds a line made of `parts`, unless it is there already.
     pub fn add(&mut self, parts: &[&str]) {
         let len = parts.iter().map(|p| p.len()).sum::<usize>().saturating_add(1);
         if len > self.lines.capacity().saturating_sub(self.lines.len()) {
             self.dropped = self.dropped.saturating_add(1);
             return;
         }
+        let start = self.lines.len();
         for part in parts {
             for byte in part.bytes() {
                 // A line feed would make two lines of it; the text may come from outside.
@@ -461,6 +462,10 @@ impl Warnings {
             }
         }
         let _ = self.lines.push(b'\n');
+        let (earlier, this) = self.lines.split_at(start.min(self.lines.len()));
+        if earlier.split_inclusive(|b| *b == b'\n').any(|line| line == this) {
+            self.lines.truncate(start);
+        }
     }
 
     /// The lines, in the order they came.
@@ -669,8 +674,9 @@ fn is_token(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use heapless::String;
 
-    fn parse(line: &str) -> (Settings<'_>, Vec<String, 64>) {
+    fn parse(line: &str) -> (Settings<'_>, Vec<std::string::String, 64>) {
         let mut warnings = Warnings::default();
         let settings = Settings::parse(line.as_bytes(), &mut warnings);
         (settings, warnings.lines().map(Into::into).collect())
@@ -757,8 +763,16 @@ mod tests {
     }
 
     #[test]
+    fn a_warning_is_given_once() {
+        assert_eq!(parse(&"rd.report.nonsense=1 ".repeat(3)).1.len(), 1);
+    }
+
+    #[test]
     fn many_warnings_are_counted_not_kept() {
-        let line = "rd.report.nonsense=1 ".repeat(200);
+        let line: String<8192> = (0..200).fold(String::new(), |mut line, n| {
+            let _ = line.push_str(&std::format!("rd.report.nonsense{n}=1 "));
+            line
+        });
         let mut warnings = Warnings::default();
         Settings::parse(line.as_bytes(), &mut warnings);
         assert!(warnings.dropped() > 0);

@@ -132,6 +132,7 @@ mod tests {
     fn fills_all_and_never_the_same() {
         assert!(is_ready());
         let urandom = [7; BLOCK_LEN];
+        #[allow(clippy::type_complexity)] // said once
         let fills: [&dyn Fn(&mut [u8]) -> Result<(), Errno>; 3] =
             [&fill, &|buf| mixed_fill(buf, Ok(urandom)), &|buf| mixed_fill(buf, Ok([0; BLOCK_LEN]))];
         for fill in fills {

@@ -22,6 +22,8 @@ const SECRET_MAX: usize = 48;
 pub(super) static X25519: Group = Group { name: NamedGroup::X25519, len: 32, public: x25519_public, shared: x25519 };
 /// P-256.
 pub(super) static P256: Group = Group { name: NamedGroup::secp256r1, len: 32, public: p256_public, shared: p256 };
+/// P-384.
+pub(super) static P384: Group = Group { name: NamedGroup::secp384r1, len: 48, public: p384_public, shared: p384 };
 
 /// A group, and what is done in it.
 #[derive(Clone, Copy)]
@@ -108,6 +110,18 @@ fn p256_public(secret: &[u8]) -> Option<Vec<u8>> {
 fn p256(secret: &[u8], peer: &[u8]) -> Option<SharedSecret> {
     let secret = p256::SecretKey::from_slice(secret).ok()?;
     let peer = p256::PublicKey::from_affine(point(peer)?).ok()?;
+    let shared = diffie_hellman(secret.to_nonzero_scalar(), peer.as_affine());
+    Some(SharedSecret::from(&shared.raw_secret_bytes()[..]))
+}
+
+fn p384_public(secret: &[u8]) -> Option<Vec<u8>> {
+    let secret = p384::SecretKey::from_slice(secret).ok()?;
+    Some(secret.public_key().to_sec1_point(false).as_bytes().to_vec())
+}
+
+fn p384(secret: &[u8], peer: &[u8]) -> Option<SharedSecret> {
+    let secret = p384::SecretKey::from_slice(secret).ok()?;
+    let peer = p384::PublicKey::from_affine(point(peer)?).ok()?;
     let shared = diffie_hellman(secret.to_nonzero_scalar(), peer.as_affine());
     Some(SharedSecret::from(&shared.raw_secret_bytes()[..]))
 }

@@ -31,7 +31,8 @@ const AES_GCM_LIMIT: u64 = 1 << 24;
 pub(super) fn provider() -> CryptoProvider {
     CryptoProvider {
         cipher_suites: SUITES.to_vec(),
-        kx_groups: Vec::from([&kx::X25519 as _, &kx::P256 as _]),
+        // P-384 too: in TLS 1.2 a certificate's curve must be among the groups (RFC 8422 section 5.1).
+        kx_groups: Vec::from([&kx::X25519 as _, &kx::P256 as _, &kx::P384 as _]),
         signature_verification_algorithms: ALGORITHMS,
         secure_random: &SystemRandom,
         key_provider: &NoKeys,

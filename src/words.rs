@@ -239,6 +239,11 @@ fn tls(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
         TlsError::BadRecord => out.str("a TLS record was broken on its way"),
         TlsError::TooLarge => out.str("the certificates are too large (64 KB at most)"),
         TlsError::BadRoot => out.str("a certificate of rd.report.ca= cannot be used"),
+        TlsError::BadClientCertificate => out.str("no certificate in PEM"),
+        TlsError::BadClientKey => out.str(match cfg!(feature = "client-auth-rsa") {
+            true => "no key of the certificate in rd.report.cert= (P-256 or RSA, PEM, without a password)",
+            false => "no key of the certificate in rd.report.cert= (P-256, PEM, without a password)",
+        }),
         TlsError::BadPin => out.str("no SHA-256 of a public key (sha256:BASE64)"),
         TlsError::BadName => out.str("the host of the URL is no name that a certificate can be for"),
         TlsError::NoRandom => out.str("the kernel gives no random numbers"),

@@ -81,6 +81,9 @@ leaf other p256 ca other.example other
 leaf nosan p256 ca localhost nosan
 leaf unknown p256 stranger localhost server
 leaf client p256 ca "test client" client
+leaf clientrsa rsa ca "test RSA client" client
+openssl ec -in client.key -out client-sec1.key
+openssl rsa -in clientrsa.key -traditional -out clientrsa-pkcs1.key
 
 # A chain: root, intermediate, server.
 key inter P-384

@@ -5,6 +5,9 @@
 
 /// `INTEGER`.
 pub(crate) const INTEGER: u8 = 0x02;
+/// `BIT STRING`.
+#[cfg(feature = "client-auth")]
+pub(crate) const BIT_STRING: u8 = 0x03;
 /// `OCTET STRING`.
 pub(crate) const OCTET_STRING: u8 = 0x04;
 /// `OBJECT IDENTIFIER`.

@@ -93,12 +93,18 @@ impl<'a> Tls<'a> {
     fn new(plain: &'a mut dyn Transport, host: &str, verifier: Arc<Verifier>) -> Result<Self, TlsError> {
         let host = host.split_once('%').map_or(host, |(address, _)| address);
         let name = ServerName::try_from(host).map_err(|_| TlsError::BadName)?.to_owned();
-        let mut config = ClientConfig::builder_with_details(Arc::new(provider()), verifier.clone())
+        let builder = ClientConfig::builder_with_details(Arc::new(provider()), verifier.clone())
             .with_protocol_versions(rustls::ALL_VERSIONS)
             .map_err(|_| TlsError::Protocol)?
             .dangerous()
-            .with_custom_certificate_verifier(verifier.clone())
-            .with_no_client_auth();
+            .with_custom_certificate_verifier(verifier.clone());
+        #[cfg(feature = "client-auth")]
+        let mut config = match verifier.client() {
+            Some(client) => builder.with_client_cert_resolver(client),
+            None => builder.with_no_client_auth(),
+        };
+        #[cfg(not(feature = "client-auth"))]
+        let mut config = builder.with_no_client_auth();
         config.resumption = Resumption::disabled();
         Ok(Self {
             plain,

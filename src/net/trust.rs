@@ -3,6 +3,8 @@
 
 use super::der::{Der, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, UTC_TIME};
 use super::provider::ALGORITHMS;
+#[cfg(feature = "client-auth")]
+use super::provider::certified;
 use crate::error::TlsError;
 use crate::sys::time::realtime_s;
 use alloc::boxed::Box;
@@ -13,8 +15,12 @@ use core::time::Duration;
 use once_cell::race::OnceBox;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
+#[cfg(feature = "client-auth")]
+use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
+#[cfg(feature = "client-auth")]
+use rustls::sign::SingleCertAndKey;
 use rustls::time_provider::TimeProvider;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use sha2::{Digest, Sha256};
@@ -26,6 +32,9 @@ pub const PEM_MAX: usize = 64 * 1024;
 pub const ROOTS_MAX: usize = 32;
 /// Most pinned keys: one in use and one to come, for some servers.
 pub const PINS_MAX: usize = 16;
+/// Most certificates of ours that are shown: itself and its issuers.
+#[cfg(feature = "client-auth")]
+const CLIENT_CHAIN_MAX: usize = 8;
 /// Most bytes that are kept of a certificate's name.
 const NAME_MAX: usize = 64;
 
@@ -103,6 +112,20 @@ impl Trust {
     /// Trusts whoever answers, unless there are pins.
     pub fn accept_any(&mut self) {
         Arc::make_mut(&mut self.0).is_insecure = true;
+    }
+
+    /// Shows servers that ask for one a certificate of ours: the PEM of it, followed by its issuers', and of its key.
+    #[cfg(feature = "client-auth")]
+    pub fn set_client(&mut self, cert: &[u8], key: &[u8]) -> Result<(), TlsError> {
+        if cert.len() > PEM_MAX || key.len() > PEM_MAX {
+            return Err(TlsError::TooLarge);
+        }
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(cert).take(CLIENT_CHAIN_MAX).collect();
+        let chain = chain.ok().filter(|chain| !chain.is_empty()).ok_or(TlsError::BadClientCertificate)?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::BadClientKey)?;
+        let client = certified(chain, &key).ok_or(TlsError::BadClientKey)?;
+        Arc::make_mut(&mut self.0).client = Some(Arc::new(SingleCertAndKey::from(client)));
+        Ok(())
     }
 
     /// Takes note of the time that a server told in plain, seconds since 1970: it is used where the system's clock is before this
@@ -186,6 +209,8 @@ struct Policy {
     pins: Vec<[u8; 32]>,
     is_insecure: bool,
     clock: Clock,
+    #[cfg(feature = "client-auth")]
+    client: Option<Arc<SingleCertAndKey>>,
 }
 
 /// What is known of the time beside the system's clock.
@@ -301,6 +326,12 @@ pub(super) struct Seen {
 }
 
 impl Verifier {
+    /// The certificate of ours to show.
+    #[cfg(feature = "client-auth")]
+    pub(super) fn client(&self) -> Option<Arc<SingleCertAndKey>> {
+        self.policy.client.clone()
+    }
+
     /// What was seen of the end entity's certificate, once it came.
     pub(super) fn seen(&self) -> Option<&Seen> {
         self.seen.get()

@@ -3,6 +3,8 @@
 mod aead;
 mod hash;
 mod kx;
+#[cfg(feature = "client-auth")]
+mod sign;
 mod verify;
 #[cfg(test)]
 mod wycheproof;
@@ -21,6 +23,9 @@ use rustls::{CipherSuite, Error, SupportedCipherSuite, Tls13CipherSuite};
 #[cfg(feature = "tls12")]
 use rustls::{SignatureScheme, Tls12CipherSuite, crypto::KeyExchangeAlgorithm, crypto::tls12::PrfUsingHmac};
 
+/// What a client's certificate needs.
+#[cfg(feature = "client-auth")]
+pub(super) use sign::certified;
 /// Signature algorithms that certificates and handshakes are checked with.
 pub(super) use verify::ALGORITHMS;
 
@@ -169,7 +174,7 @@ impl SecureRandom for SystemRandom {
     }
 }
 
-/// There is no client certificate.
+/// Client's keys do not come this way: `sign::certified` makes them.
 #[derive(Debug)]
 struct NoKeys;
 

@@ -169,7 +169,7 @@ fn scalars<const N: usize>(signature: &[u8]) -> Option<([u8; N], [u8; N])> {
 }
 
 /// `RSAPublicKey` of RFC 8017 appendix A.1.1.
-fn rsa_key(key: &[u8]) -> Option<PublicKey> {
+pub(super) fn rsa_key(key: &[u8]) -> Option<PublicKey> {
     let mut outer = Der(key);
     let mut inner = outer.enter(SEQUENCE)?;
     let (modulus, exponent) = (inner.positive()?, inner.positive()?);

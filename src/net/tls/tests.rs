@@ -430,6 +430,72 @@ fn a_client_certificate_that_is_asked_for_and_missing() {
     assert_eq!(tls.recv(&mut [0; 8], patience()), Err(Error::Tls(TlsError::Alert(116))));
 }
 
+#[cfg(feature = "client-auth")]
+#[test]
+fn a_client_certificate_is_shown() {
+    let read = |name: &str| fs::read(pki().join(name)).unwrap();
+    for version in ["1_3", "1_2"] {
+        if version == "1_2" && !cfg!(feature = "tls12") {
+            continue;
+        }
+        let asking = std::format!("-tls{version} -Verify 2 -verify_return_error -CAfile {}/ca.pem", pki().display());
+        for (cert, key, schemes) in [
+            ("client.pem", "client.key", ""),
+            ("client.pem", "client-sec1.key", ""),
+            ("clientrsa.pem", "clientrsa.key", ""),
+            ("clientrsa.pem", "clientrsa-pkcs1.key", "-client_sigalgs RSA-PSS+SHA256"),
+            ("clientrsa.pem", "clientrsa.key", "-client_sigalgs RSA+SHA256"),
+        ] {
+            if cert == "clientrsa.pem" && !cfg!(feature = "client-auth-rsa") {
+                continue;
+            }
+            if version == "1_3" && schemes.ends_with("RSA+SHA256") {
+                continue; // RFC 8446 section 4.4.3: not in handshakes
+            }
+            let mut trust = trusting("ca");
+            assert_eq!(trust.set_client(&read(cert), &read(key)), Ok(()), "{cert} {key}");
+            let server = Server::new("p256", &std::format!("{asking} {schemes}"));
+            assert!(exchange(&server, "localhost", &trust).is_ok(), "{version} {cert} {key} {schemes}");
+        }
+        // One that the server's CA has not signed.
+        let mut trust = trusting("ca");
+        trust.set_client(&read("self.pem"), &read("self.key")).unwrap();
+        let result = exchange(&Server::new("p256", &asking), "localhost", &trust);
+        assert!(matches!(result, Err(Error::Tls(TlsError::Alert(_)))), "{result:?}");
+    }
+}
+
+#[cfg(feature = "client-auth")]
+#[test]
+fn client_keys_that_cannot_be_used() {
+    let read = |name: &str| fs::read(pki().join(name)).unwrap();
+    for (cert, key, error) in [
+        ("client.key", "client.key", TlsError::BadClientCertificate),
+        ("client.pem", "client.pem", TlsError::BadClientKey),
+        ("client.pem", "clientrsa.key", TlsError::BadClientKey),
+        ("clientrsa.pem", "client.key", TlsError::BadClientKey),
+        ("client.pem", "self.key", TlsError::BadClientKey),
+        ("clientrsa.pem", "rsaca.key", TlsError::BadClientKey),
+        ("p384.pem", "p384.key", TlsError::BadClientKey),
+    ] {
+        assert_eq!(Trust::new().set_client(&read(cert), &read(key)), Err(error), "{cert} {key}");
+    }
+    let many = vec![b'\n'; PEM_MAX + 1];
+    assert_eq!(Trust::new().set_client(&many, &[]), Err(TlsError::TooLarge));
+    // Keys that are cut or changed: nothing may panic.
+    let (cert, key) = match cfg!(feature = "client-auth-rsa") {
+        true => (read("clientrsa.pem"), read("clientrsa-pkcs1.key")),
+        false => (read("client.pem"), read("client.key")),
+    };
+    for at in (60..key.len()).step_by(7) {
+        let mut changed = key.clone();
+        changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+        let result = Trust::new().set_client(&cert, &changed);
+        assert!(matches!(result, Ok(()) | Err(TlsError::BadClientKey)), "{at}");
+        assert!(Trust::new().set_client(&cert, &key[..at]).is_err(), "{at}");
+    }
+}
+
 #[test]
 fn pem_files_that_cannot_be_used() {
     let mut trust = Trust::new();

@@ -3,6 +3,8 @@
 
 use crate::args::{Arguments, Usage, Verb};
 use crate::encode::{self, Format, Stats};
+#[cfg(feature = "client-auth")]
+use crate::error::TlsError;
 use crate::error::{Error, JournalError};
 use crate::http::client::{Body, Client, Outcome};
 use crate::http::head::Fields;
@@ -25,6 +27,8 @@ use crate::{gzip, words};
 use alloc::vec;
 use alloc::vec::Vec;
 use heapless::Vec as Bounded;
+#[cfg(feature = "client-auth")]
+use zeroize::Zeroizing;
 
 /// All that was asked for was delivered, or nothing was asked for.
 const DONE: u8 = 0;
@@ -682,7 +686,38 @@ fn trust(root: &Root, settings: &Settings<'_>, warnings: &mut Warnings) -> (Trus
         ]);
         trust.accept_any();
     }
+    #[cfg(feature = "client-auth")]
+    if let Some(path) = settings.cert {
+        show_client(root, path, settings.key.unwrap_or(path), &mut trust, warnings);
+    }
     (trust, added)
+}
+
+/// The client's certificate and key; a key that is not named lies in the certificate's file.
+#[cfg(feature = "client-auth")]
+fn show_client(root: &Root, cert_path: &str, key_path: &str, trust: &mut Trust, warnings: &mut Warnings) {
+    let (mut cert, mut key) = (vec![0; PEM_MAX + 1], Zeroizing::new(vec![0; PEM_MAX + 1]));
+    let mut buf = [0; 128];
+    let mut why = Text::new(&mut buf);
+    let path = match (root.read(cert_path, &mut cert), root.read(key_path, &mut key)) {
+        (Ok(cert), Ok(key)) => match trust.set_client(cert, key) {
+            Ok(()) => return,
+            Err(e) => {
+                words::error(Error::Tls(e), &CertFacts::default(), &mut why);
+                if e == TlsError::BadClientKey { key_path } else { cert_path }
+            }
+        },
+        (Err(e), _) => {
+            words::errno(e, &mut why);
+            cert_path
+        }
+        (_, Err(e)) => {
+            words::errno(e, &mut why);
+            key_path
+        }
+    };
+    let name = if path == cert_path { "rd.report.cert=" } else { "rd.report.key=" };
+    warnings.add(&[name, path, ": ", why.as_str(), "; no certificate is shown"]);
 }
 
 /// The owner's header fields as lines, those of `@/path` read from there.

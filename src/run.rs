@@ -20,6 +20,7 @@ use crate::sink::Sink;
 use crate::sys::Errno;
 use crate::sys::file::Root;
 use crate::sys::process::{self, Args, Child, Ended, Output, WORDS_MAX};
+use crate::sys::random;
 use crate::sys::time::Deadline;
 use crate::target::{self, Kind, NoTarget, Target, Variables};
 use crate::text::{DECIMAL_MAX, Text, decimal};
@@ -142,6 +143,10 @@ impl<'a> Run<'a> {
         let variables = Variables { facts: &facts, state, stage };
         let own = own_fields(root, settings, &variables, warnings);
         let (trust, extra_roots) = trust(root, settings, warnings);
+        if !random::is_ready() {
+            warnings
+                .add(&["the kernel's random numbers are not ready: the keys of TLS are made of what else there is"]);
+        }
         Self { root, settings, cmdline, facts, trust, extra_roots, own, state, stage }
     }
 

@@ -7,7 +7,7 @@ import subprocess
 import unittest
 import warnings
 
-from peers import OK, Pki, Root, Server
+from peers import BINARY, OK, Pki, Root, Server
 
 
 def pin_of(name):
@@ -135,6 +135,26 @@ class Tls(unittest.TestCase):
                 self.assertIn("ANY certificate is accepted", result.stderr)
                 self.assertTrue(any("rd.report.insecure" in warning
                                     for warning in json.loads(peer.requests[0].body)["warnings"]))
+
+    def test_random_numbers_that_the_kernel_does_not_give(self):
+        # Not ready, an old kernel, forbidden.
+        for error in ("EAGAIN", "ENOSYS", "EPERM"):
+            with self.subTest(error):
+                peer = Server(tls="p256")
+                self.addCleanup(peer.close)
+                root = Root(f"rd.report.url={peer.url()} rd.report.ca=/roots.pem")
+                self.addCleanup(root.remove)
+                root.write("roots.pem", Pki.read("roots.pem"))
+                trace = root.write("trace", "")
+                result = subprocess.run(
+                    ["strace", "-f", "-o", trace, "-e", "trace=getrandom", "-e", f"inject=getrandom:error={error}", BINARY,
+                     "--root", root.path, "failed"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30, text=True)
+                self.assert_delivered(result, peer)
+                self.assertIn("random numbers are not ready", result.stderr)
+                with open(trace) as file:
+                    calls = [line for line in file if "getrandom(" in line]
+                self.assertGreater(len(calls), 3)
+                self.assertTrue(all(error in call and "GRND_NONBLOCK" in call for call in calls), calls)
 
     def asking(self):
         peer = Server(lambda connection, server: (server.names.append(connection.sock.getpeercert()["subject"]),

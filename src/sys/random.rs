@@ -2,6 +2,7 @@
 
 use super::time;
 use crate::sys::time::Deadline;
+use core::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{Errno, read};
@@ -15,6 +16,9 @@ const READINGS: usize = 4096;
 /// Bytes of a seed and of each block that is made of it.
 const BLOCK_LEN: usize = 32;
 
+/// Whether this process has waited for the generator: it does so once. (A child goes on from what its parent knew.)
+static WAITED: AtomicBool = AtomicBool::new(false);
+
 /// Fills `buf`, within a second. From the kernel's generator, if that is ready by then; else from all there is, mixed by SHA-256:
 /// `/dev/urandom`, the processor's generator and the jitter of the clock. An error says that neither of the first two was there.
 pub fn fill(buf: &mut [u8]) -> Result<(), Errno> {
@@ -23,7 +27,7 @@ pub fn fill(buf: &mut [u8]) -> Result<(), Errno> {
     }
     let mut seed = [0; BLOCK_LEN];
     let urandom = open("/dev/urandom").and_then(|urandom| read(&urandom, &mut seed));
-    if let Ok(random) = open("/dev/random") {
+    if let Some(random) = open("/dev/random").ok().filter(|_| !WAITED.swap(true, Ordering::Relaxed)) {
         wait(&random);
         if ready_fill(buf) {
             return Ok(());

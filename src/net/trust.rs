@@ -4,7 +4,7 @@
 use super::der::{Der, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, UTC_TIME};
 use super::provider::ALGORITHMS;
 #[cfg(feature = "client-auth")]
-use super::provider::certified;
+use super::provider::{certified, client_key};
 use crate::error::TlsError;
 use crate::sys::time::realtime_s;
 use alloc::boxed::Box;
@@ -15,9 +15,7 @@ use core::time::Duration;
 use once_cell::race::OnceBox;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
-#[cfg(feature = "client-auth")]
-use rustls::pki_types::PrivateKeyDer;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{PemObject, SectionKind};
 use rustls::pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
 #[cfg(feature = "client-auth")]
 use rustls::sign::SingleCertAndKey;
@@ -25,6 +23,8 @@ use rustls::time_provider::TimeProvider;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use sha2::{Digest, Sha256};
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
+#[cfg(feature = "client-auth")]
+use zeroize::Zeroizing;
 
 /// Most bytes of a PEM file: some forty certificates with their texts, far more than one's own CAs.
 pub const PEM_MAX: usize = 64 * 1024;
@@ -37,6 +37,9 @@ pub const PINS_MAX: usize = 16;
 const CLIENT_CHAIN_MAX: usize = 8;
 /// Most bytes that are kept of a certificate's name.
 const NAME_MAX: usize = 64;
+
+/// What PEM files are read as: one type alone, so that there is one reader.
+type Section = (SectionKind, Vec<u8>);
 
 /// Seconds since 1970 of the day on which this was built: no certificate is checked against an earlier time.
 pub const BUILD_DATE_S: u64 = seconds(env!("RDREPORT_BUILD_DATE"));
@@ -82,8 +85,12 @@ impl Trust {
         }
         let policy = Arc::make_mut(&mut self.0);
         let mut added = 0usize;
-        for der in CertificateDer::pem_slice_iter(pem) {
-            let der = der.map_err(|_| TlsError::BadRoot)?;
+        for section in Section::pem_slice_iter(pem) {
+            let (kind, der) = section.map_err(|_| TlsError::BadRoot)?;
+            if kind != SectionKind::Certificate {
+                continue;
+            }
+            let der = CertificateDer::from(der);
             if policy.roots.len() >= ROOTS_MAX {
                 return Err(TlsError::TooLarge);
             }
@@ -120,10 +127,22 @@ impl Trust {
         if cert.len() > PEM_MAX || key.len() > PEM_MAX {
             return Err(TlsError::TooLarge);
         }
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(cert).take(CLIENT_CHAIN_MAX).collect();
-        let chain = chain.ok().filter(|chain| !chain.is_empty()).ok_or(TlsError::BadClientCertificate)?;
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::BadClientKey)?;
-        let client = certified(chain, &key).ok_or(TlsError::BadClientKey)?;
+        let mut chain = Vec::new();
+        for section in Section::pem_slice_iter(cert) {
+            match section {
+                Ok((SectionKind::Certificate, der)) if chain.len() < CLIENT_CHAIN_MAX => chain.push(der.into()),
+                Ok(_) => {}
+                Err(_) => return Err(TlsError::BadClientCertificate),
+            }
+        }
+        if chain.is_empty() {
+            return Err(TlsError::BadClientCertificate);
+        }
+        let key = Section::pem_slice_iter(key).find_map(|section| {
+            let (kind, der) = section.ok()?;
+            client_key(kind, &Zeroizing::new(der))
+        });
+        let client = key.and_then(|key| certified(chain, key)).ok_or(TlsError::BadClientKey)?;
         Arc::make_mut(&mut self.0).client = Some(Arc::new(SingleCertAndKey::from(client)));
         Ok(())
     }

@@ -25,7 +25,7 @@ use rustls::{SignatureScheme, Tls12CipherSuite, crypto::KeyExchangeAlgorithm, cr
 
 /// What a client's certificate needs.
 #[cfg(feature = "client-auth")]
-pub(super) use sign::certified;
+pub(super) use sign::{certified, client_key};
 /// Signature algorithms that certificates and handshakes are checked with.
 pub(super) use verify::ALGORITHMS;
 

@@ -15,20 +15,25 @@ use p256::ecdsa::signature::hazmat::PrehashSigner;
 use rsa::BoxedUint;
 #[cfg(feature = "client-auth-rsa")]
 use rsa::rand_core::{TryCryptoRng, TryRng};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::SectionKind;
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{Error, SignatureAlgorithm, SignatureScheme};
 use sha2::{Digest, Sha256};
 
-/// A client's certificates with their key; none where the key is of no kind that is known, or not the first certificate's.
-pub(in crate::net) fn certified(chain: Vec<CertificateDer<'static>>, key: &PrivateKeyDer<'_>) -> Option<CertifiedKey> {
-    let key = match key {
-        PrivateKeyDer::Pkcs8(der) => pkcs8(der.secret_pkcs8_der()),
-        PrivateKeyDer::Sec1(der) => sec1(der.secret_sec1_der()),
+/// The key in a PEM section; none where it is of no kind that is known.
+pub(in crate::net) fn client_key(kind: SectionKind, der: &[u8]) -> Option<Key> {
+    match kind {
+        SectionKind::PrivateKey => pkcs8(der),
+        SectionKind::EcPrivateKey => sec1(der),
         #[cfg(feature = "client-auth-rsa")]
-        PrivateKeyDer::Pkcs1(der) => pkcs1(der.secret_pkcs1_der()),
+        SectionKind::RsaPrivateKey => pkcs1(der),
         _ => None,
-    }?;
+    }
+}
+
+/// A client's certificates with their key; none where it is not the first certificate's.
+pub(in crate::net) fn certified(chain: Vec<CertificateDer<'static>>, key: Key) -> Option<CertifiedKey> {
     let public = subject_key(chain.first()?)?;
     let is_its = match &key {
         Key::Ecdsa(key) => key.verifying_key().to_sec1_point(false).as_bytes() == public,
@@ -48,7 +53,8 @@ fn subject_key(cert: &CertificateDer<'_>) -> Option<Vec<u8>> {
     spki.take(BIT_STRING)?.strip_prefix(&[0]).map(<[u8]>::to_vec)
 }
 
-enum Key {
+/// A private key.
+pub(in crate::net) enum Key {
     Ecdsa(Arc<p256::ecdsa::SigningKey>),
     #[cfg(feature = "client-auth-rsa")]
     Rsa(Arc<rsa::PrivateKey>),

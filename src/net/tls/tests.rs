@@ -487,7 +487,7 @@ fn client_keys_that_cannot_be_used() {
         true => (read("clientrsa.pem"), read("clientrsa-pkcs1.key")),
         false => (read("client.pem"), read("client.key")),
     };
-    for at in (60..key.len()).step_by(7) {
+    for at in (60..key.len() - 40).step_by(7) {
         let mut changed = key.clone();
         changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
         let result = Trust::new().set_client(&cert, &changed);

@@ -5,8 +5,8 @@
 //!                           \-> journal -> encode -> gzip -> http::body --+--> net (TLS or plain) -> sys
 //! ```
 //! Each arrow writes into the next ([`sink::Sink`]); only results flow back. Imports point downwards only:
-//! `run` > `report`, `journal` > `encode` > `http` > `net`, `gzip`, `settings` > `text`, `sink`, `error` > `sys`.
-//! `sys` holds all unsafe code there is.
+//! `run` > `args`, `target`, `words` > `report`, `encode` > `journal`, `http` > `net`, `gzip`, `settings` > `text`, `sink`, `error` > `sys`.
+//! `sys` holds all unsafe code there is, but for the entry and the allocator's one instance in `main.rs`.
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code, unused_must_use, unsafe_op_in_unsafe_fn)]
 #![warn(missing_docs, unreachable_pub)]

@@ -3,8 +3,9 @@
 use crate::error::Error;
 use crate::http::client::Body;
 use crate::journal::units::Failed;
+use crate::net::trust::BUILD_DATE_S;
 use crate::settings::{State, Warnings, redact};
-use crate::sink::Sink;
+use crate::sink::{Count, Sink};
 use crate::sys::Errno;
 use crate::sys::file::Root;
 use crate::sys::{random, time};
@@ -44,9 +45,6 @@ pub struct Facts {
     /// Whether the clock may be right: it is not before the build of this program.
     pub clock_trusted: bool,
 }
-
-/// When this program was built, in seconds since 1970: no clock that is right shows an earlier time.
-pub const BUILD_DATE_S: u64 = decimal_const(env!("RDREPORT_BUILD_DATE"));
 
 impl Facts {
     /// Reads them below `root`. What cannot be read is left empty.
@@ -108,7 +106,7 @@ pub struct Report<'a> {
 
 impl Body for Report<'_> {
     fn length(&self) -> Option<u64> {
-        let mut count = Count(0);
+        let mut count = Count::default();
         self.put_json(&mut count).ok()?;
         Some(count.0)
     }
@@ -211,16 +209,6 @@ pub fn new_id() -> Result<String<UUID_LEN>, Errno> {
     Ok(id)
 }
 
-/// Counts what is written.
-struct Count(u64);
-
-impl Sink for Count {
-    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.0 = self.0.saturating_add(bytes.len() as u64);
-        Ok(())
-    }
-}
-
 fn key(name: &str, out: &mut dyn Sink) -> Result<(), Error> {
     out.put(b",\"")?;
     out.put(name.as_bytes())?;
@@ -257,7 +245,7 @@ fn decimal(n: u64, out: &mut dyn Sink) -> Result<(), Error> {
 }
 
 /// The first line of a file, as far as it fits; empty when there is none.
-fn line(root: &Root, path: &str) -> Fact {
+fn line(root: &Root, path: impl AsRef<[u8]>) -> Fact {
     let mut buf = [0; FACT_MAX];
     let bytes = root.read(path, &mut buf).unwrap_or_default();
     let first = bytes.split(|b| *b == b'\n' || *b == 0).next().unwrap_or_default();
@@ -276,7 +264,7 @@ fn macs(root: &Root) -> Vec<String<17>, MACS_MAX> {
         // The entries are links, which lead on within the same file system: below the root as a path, not from this folder.
         let mut path: heapless::Vec<u8, 64> = Vec::new();
         let whole = [b"sys/class/net/".as_slice(), name, b"/address"].iter().all(|p| path.extend_from_slice(p).is_ok());
-        let address = if whole { line_at(root, &path) } else { Fact::new() };
+        let address = if whole { line(root, &path) } else { Fact::new() };
         let mut mac = String::new();
         if address.len() == 17 && address != "00:00:00:00:00:00" && mac.push_str(&address).is_ok() {
             // In an order of their own, not the folder's, so that the first one is the same at every run.
@@ -286,21 +274,6 @@ fn macs(root: &Root) -> Vec<String<17>, MACS_MAX> {
         true
     });
     macs
-}
-
-fn line_at(root: &Root, path: &[u8]) -> Fact {
-    core::str::from_utf8(path).map(|path| line(root, path)).unwrap_or_default()
-}
-
-const fn decimal_const(text: &str) -> u64 {
-    let bytes = text.as_bytes();
-    let mut n = 0;
-    let mut i = 0;
-    while i < bytes.len() {
-        n = n * 10 + (bytes[i] - b'0') as u64;
-        i += 1;
-    }
-    n
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::net::trust::{CertFacts, PEM_MAX, Trust};
 use crate::report::{Facts, Report, new_id};
 use crate::settings::cmdline::Words;
 use crate::settings::{CMDLINE_MAX, KEYS, PREFIX, Settings, State, Warnings, redact};
-use crate::sink::Sink;
+use crate::sink::{Count, Sink, put_all};
 use crate::sys::Errno;
 use crate::sys::file::Root;
 use crate::sys::process::{self, Args, Child, Ended, Output, WORDS_MAX};
@@ -198,15 +198,7 @@ impl<'a> Run<'a> {
             report_id: report.id,
             own: &self.own,
         };
-        Client { dial: &self.dial(), trust: &self.trust }.send(
-            "POST",
-            &sink.target.url,
-            &fields,
-            report,
-            &mut [],
-            at.deadline,
-            at.cert,
-        )
+        self.send("POST", sink, &fields, report, at)
     }
 
     /// Sends the journal. Runs in the sink's own process.
@@ -230,19 +222,20 @@ impl<'a> Run<'a> {
             own: &self.own,
         };
         let method = if is_put { "PUT" } else { "POST" };
-        Client { dial: &self.dial(), trust: &self.trust }.send(
-            method,
-            &sink.target.url,
-            &fields,
-            body,
-            &mut [],
-            at.deadline,
-            at.cert,
-        )
+        self.send(method, sink, &fields, body, at)
     }
 
-    fn dial(&self) -> Dial<'_> {
-        Dial { root: self.root, dns: &self.settings.dns, cmdline: self.cmdline }
+    fn send(
+        &self,
+        method: &str,
+        sink: &SinkOf<'_>,
+        fields: &Fields<'_>,
+        body: &mut dyn Body,
+        at: &mut Way<'_>,
+    ) -> Result<Outcome, Error> {
+        let dial = Dial { root: self.root, dns: &self.settings.dns, cmdline: self.cmdline };
+        let client = Client { dial: &dial, trust: &self.trust };
+        client.send(method, &sink.target.url, fields, body, &mut [], at.deadline, at.cert)
     }
 }
 
@@ -288,7 +281,7 @@ struct JournalBody<'a> {
 impl JournalBody<'_> {
     /// Learns the length by making the body once for nothing.
     fn count(&mut self) -> Result<(), Error> {
-        let mut count = Count(0);
+        let mut count = Count::default();
         self.write(&mut count)?;
         self.length = Some(count.0);
         Ok(())
@@ -585,28 +578,28 @@ fn check(root: &Root, stdin: bool) -> u8 {
     let settings = Settings::parse(cmdline, &mut warnings);
     let mut run = Run::prepare(root, &settings, cmdline, State::Failed, None, &mut warnings);
     let status = print(&mut |out| {
-        put(out, &["settings:\n"])?;
+        put_all(out, &["settings:\n"])?;
         for key in KEYS {
-            put(out, &["  ", PREFIX, key.name])?;
+            put_all(out, &["  ", PREFIX, key.name])?;
             let mut values = 0;
             for word in Words::new(cmdline).filter(|word| Settings::is_word_of(word, key)) {
-                put(out, &[if values == 0 { " = " } else { ", " }])?;
+                put_all(out, &[if values == 0 { " = " } else { ", " }])?;
                 match key.name {
-                    "header" => put(out, &[redact::MASK])?,
+                    "header" => put_all(out, &[redact::MASK])?,
                     _ => redact::url(word.value.unwrap_or(b"on"), &mut |part| out.put(part))?,
                 }
                 values += 1;
             }
             match values {
-                0 => put(out, &[" is not set: ", key.default, "\n"])?,
-                _ => put(out, &["\n"])?,
+                0 => put_all(out, &[" is not set: ", key.default, "\n"])?,
+                _ => put_all(out, &["\n"])?,
             }
         }
-        put(out, &["what is sent:\n"])?;
+        put_all(out, &["what is sent:\n"])?;
         for state in State::ALL {
             run.state = state;
             let (sinks, _) = run.sinks(&mut warnings);
-            put(out, &["  ", state.as_str(), if sinks.is_empty() { ": nothing\n" } else { ":\n" }])?;
+            put_all(out, &["  ", state.as_str(), if sinks.is_empty() { ": nothing\n" } else { ":\n" }])?;
             sinks.iter().try_for_each(|sink| describe(&run, sink, out))?;
         }
         Ok(())
@@ -618,7 +611,7 @@ fn check(root: &Root, stdin: bool) -> u8 {
 /// Says what would be sent to a sink, and how.
 fn describe(run: &Run<'_>, sink: &SinkOf<'_>, out: &mut dyn Sink) -> Result<(), Error> {
     let put_method = sink.target.kind == Kind::Put;
-    put(
+    put_all(
         out,
         &[
             "    ",
@@ -626,9 +619,9 @@ fn describe(run: &Run<'_>, sink: &SinkOf<'_>, out: &mut dyn Sink) -> Result<(), 
             if sink.is_journal { "the journal" } else { "the status" },
         ],
     )?;
-    put(out, &[" to "])?;
+    put_all(out, &[" to "])?;
     redact::url(sink.target.url.as_bytes(), &mut |part| out.put(part))?;
-    put(
+    put_all(
         out,
         &[match sink.target.format {
             Format::Json => ": JSON",
@@ -638,21 +631,24 @@ fn describe(run: &Run<'_>, sink: &SinkOf<'_>, out: &mut dyn Sink) -> Result<(), 
         }],
     )?;
     match sink.target.gzip {
-        Some(level) => put(out, &[", gzip level ", decimal(level.into(), &mut [0; DECIMAL_MAX])])?,
-        None if sink.is_journal => put(out, &[", not compressed"])?,
+        Some(level) => put_all(out, &[", gzip level ", decimal(level.into(), &mut [0; DECIMAL_MAX])])?,
+        None if sink.is_journal => put_all(out, &[", not compressed"])?,
         None => {}
     }
     if sink.is_journal {
-        put(out, &[if put_method { ", with its length" } else { ", chunked" }])?;
+        put_all(out, &[if put_method { ", with its length" } else { ", chunked" }])?;
     }
     match Url::parse(&sink.target.url) {
         Ok(url) if url.tls => {
-            put(out, &[", TLS", if cfg!(feature = "roots") { ", trusting the built-in roots" } else { ", trusting" }])?;
-            put(out, &[" and ", decimal(run.extra_roots as u64, &mut [0; DECIMAL_MAX]), " of rd.report.ca="])?;
+            put_all(
+                out,
+                &[", TLS", if cfg!(feature = "roots") { ", trusting the built-in roots" } else { ", trusting" }],
+            )?;
+            put_all(out, &[" and ", decimal(run.extra_roots as u64, &mut [0; DECIMAL_MAX]), " of rd.report.ca="])?;
         }
-        _ => put(out, &[", without TLS: anybody on the way can read it"])?,
+        _ => put_all(out, &[", without TLS: anybody on the way can read it"])?,
     }
-    put(out, &["\n"])
+    put_all(out, &["\n"])
 }
 
 /// The roots that the settings add to the built-in ones.
@@ -784,11 +780,11 @@ fn own_field(
 }
 
 fn help(out: &mut dyn Sink) -> Result<(), Error> {
-    put(out, &[ABOUT])?;
+    put_all(out, &[ABOUT])?;
     for key in KEYS {
-        put(out, &["  ", PREFIX, key.name, if key.value.is_empty() { "" } else { "=" }, key.value, "\n"])?;
-        put(out, &["      ", key.help, " [", key.default, "]"])?;
-        put(out, &[if key.works { "\n" } else { " (not in this version yet)\n" }])?;
+        put_all(out, &["  ", PREFIX, key.name, if key.value.is_empty() { "" } else { "=" }, key.value, "\n"])?;
+        put_all(out, &["      ", key.help, " [", key.default, "]"])?;
+        put_all(out, &[if key.works { "\n" } else { " (not in this version yet)\n" }])?;
     }
     Ok(())
 }
@@ -859,16 +855,8 @@ fn print(what: &mut dyn FnMut(&mut dyn Sink) -> Result<(), Error>) -> u8 {
     }
 }
 
-fn put(out: &mut dyn Sink, parts: &[&str]) -> Result<(), Error> {
-    parts.iter().try_for_each(|part| out.put(part.as_bytes()))
-}
-
-/// Counts what is written.
-struct Count(u64);
-
-impl Sink for Count {
+impl Sink for Output {
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.0 = self.0.saturating_add(bytes.len() as u64);
-        Ok(())
+        self.write_all(bytes).map_err(Error::Output)
     }
 }

@@ -3,7 +3,7 @@
 use crate::error::{Error, HttpError};
 use crate::http::body::Framing;
 use crate::http::url::Url;
-use crate::sink::Sink;
+use crate::sink::{Sink, put_all};
 use crate::text;
 
 /// Header fields of an answer that are looked at. Servers send ten to thirty.
@@ -31,23 +31,23 @@ pub struct Fields<'a> {
 
 /// Writes the request's head.
 pub fn write(method: &str, url: &Url<'_>, fields: &Fields<'_>, out: &mut dyn Sink) -> Result<(), Error> {
-    put(out, &[method, " ", url.path])?;
+    put_all(out, &[method, " ", url.path])?;
     if let Some(query) = url.query {
-        put(out, &["?", query])?;
+        put_all(out, &["?", query])?;
     }
-    put(out, &[" HTTP/1.1\r\n"])?;
+    put_all(out, &[" HTTP/1.1\r\n"])?;
     if !is_given(fields.own, "Host") {
-        put(out, &["Host: "])?;
+        put_all(out, &["Host: "])?;
         // A zone means something on this machine only (RFC 6874 section 4).
         let host = url.host.split('%').next().unwrap_or_default();
         match host.contains(':') {
-            true => put(out, &["[", host, "]"])?,
-            false => put(out, &[host])?,
+            true => put_all(out, &["[", host, "]"])?,
+            false => put_all(out, &[host])?,
         }
         if !url.has_default_port() {
-            put(out, &[":", text::decimal(url.port.into(), &mut [0; text::DECIMAL_MAX])])?;
+            put_all(out, &[":", text::decimal(url.port.into(), &mut [0; text::DECIMAL_MAX])])?;
         }
-        put(out, &["\r\n"])?;
+        put_all(out, &["\r\n"])?;
     }
     for (name, value) in [
         ("User-Agent", Some(USER_AGENT)),
@@ -58,18 +58,18 @@ pub fn write(method: &str, url: &Url<'_>, fields: &Fields<'_>, out: &mut dyn Sin
         ("X-Report-Id", Some(fields.report_id)),
     ] {
         if let Some(value) = value.filter(|_| !is_given(fields.own, name)) {
-            put(out, &[name, ": ", value, "\r\n"])?;
+            put_all(out, &[name, ": ", value, "\r\n"])?;
         }
     }
     if let Some(userinfo) = url.userinfo.filter(|_| !is_given(fields.own, "Authorization")) {
-        put(out, &["Authorization: Basic "])?;
+        put_all(out, &["Authorization: Basic "])?;
         text::base64(decode(userinfo, &mut [0; USERINFO_MAX]), out)?;
-        put(out, &["\r\n"])?;
+        put_all(out, &["\r\n"])?;
     }
     out.put(fields.own)?;
     match fields.length {
-        Some(n) => put(out, &["Content-Length: ", text::decimal(n, &mut [0; text::DECIMAL_MAX]), "\r\n\r\n"]),
-        None => put(out, &["Transfer-Encoding: chunked\r\n\r\n"]),
+        Some(n) => put_all(out, &["Content-Length: ", text::decimal(n, &mut [0; text::DECIMAL_MAX]), "\r\n\r\n"]),
+        None => put_all(out, &["Transfer-Encoding: chunked\r\n\r\n"]),
     }
 }
 
@@ -99,10 +99,6 @@ fn decode<'b>(text: &str, buf: &'b mut [u8; USERINFO_MAX]) -> &'b [u8] {
         len += 1;
     }
     buf.get(..len).unwrap_or_default()
-}
-
-fn put(out: &mut dyn Sink, parts: &[&str]) -> Result<(), Error> {
-    parts.iter().try_for_each(|part| out.put(part.as_bytes()))
 }
 
 /// The head of an answer.

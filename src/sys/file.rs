@@ -46,14 +46,7 @@ impl Root {
 
     /// Reads a file from its beginning into `buf`, as much as fits.
     pub fn read<'a>(&self, path: impl AsRef<[u8]>, buf: &'a mut [u8]) -> Result<&'a [u8], Errno> {
-        let file = self.file(path)?;
-        let mut len = 0;
-        while let Some(free) = buf.get_mut(len..).filter(|free| !free.is_empty()) {
-            match file.read(free)? {
-                0 => break,
-                n => len = len.saturating_add(n),
-            }
-        }
+        let len = fill(self.file(path)?.as_fd(), buf)?;
         Ok(buf.get(..len).unwrap_or_default())
     }
 
@@ -138,6 +131,20 @@ impl Folder {
         }
         Ok(())
     }
+}
+
+/// Reads until `buf` is full or there is no more; gives how many bytes were read.
+pub(super) fn fill(from: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno> {
+    let mut len = 0usize;
+    while let Some(free) = buf.get_mut(len..).filter(|free| !free.is_empty()) {
+        match rustix::io::read(from, free) {
+            Ok(0) => break,
+            Ok(n) => len = len.saturating_add(n),
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(len)
 }
 
 impl AsFd for File {

@@ -1,10 +1,9 @@
 //! Processes: arguments, children, signals, output, the end.
 
-use crate::error::Error;
-use crate::sink::Sink;
+use crate::sys::file::fill;
 use crate::sys::time::Deadline;
 use core::ffi::{CStr, c_char, c_int};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
@@ -130,9 +129,7 @@ impl Child {
 
 fn wait_readable(fd: &OwnedFd, deadline: Deadline) -> bool {
     loop {
-        let left = deadline.left_ms();
-        let timeout = Timespec { tv_sec: (left / 1000) as _, tv_nsec: ((left % 1000) * 1_000_000) as _ };
-        match poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&timeout)) {
+        match poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&deadline.left())) {
             Err(Errno::INTR) => {}
             Ok(n) => return n > 0,
             Err(_) => return false,
@@ -169,14 +166,15 @@ impl Output {
     }
 }
 
-impl Sink for Output {
-    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+impl Output {
+    /// Writes all of `bytes`.
+    pub fn write_all(&mut self, bytes: &[u8]) -> Result<(), Errno> {
         let mut rest = bytes;
         while !rest.is_empty() {
             match rustix::io::write(self.0, rest) {
                 Ok(n) => rest = rest.get(n..).unwrap_or_default(),
                 Err(Errno::INTR) => {}
-                Err(e) => return Err(Error::Output(e)),
+                Err(e) => return Err(e),
             }
         }
         Ok(())
@@ -186,17 +184,7 @@ impl Sink for Output {
 /// Reads standard input until its end or until `buf` is full.
 pub fn read_stdin(buf: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: as for standard output.
-    let stdin = unsafe { rustix::stdio::stdin() };
-    let mut len = 0usize;
-    while let Some(free) = buf.get_mut(len..).filter(|free| !free.is_empty()) {
-        match rustix::io::read(stdin, free) {
-            Ok(0) => break,
-            Ok(n) => len = len.saturating_add(n),
-            Err(Errno::INTR) => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(len)
+    fill(unsafe { rustix::stdio::stdin() }, buf)
 }
 
 /// A closed pipe or socket becomes an error instead of the end of the process.

@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 use heapless::Vec;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
@@ -132,9 +132,7 @@ pub fn wait(sockets: &mut dyn Iterator<Item = &Socket>, ready: Ready, deadline: 
     };
     let mut fds: Vec<PollFd<'_>, WAIT_MAX> = sockets.take(WAIT_MAX).map(|s| PollFd::new(&s.0, events)).collect();
     loop {
-        let left = deadline.left_ms();
-        let timeout = Timespec { tv_sec: (left / 1000) as _, tv_nsec: ((left % 1000) * 1_000_000) as _ };
-        match poll(&mut fds, Some(&timeout)) {
+        match poll(&mut fds, Some(&deadline.left())) {
             Err(Errno::INTR) => {}
             Err(_) | Ok(0) => return 0,
             Ok(_) => break,

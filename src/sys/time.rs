@@ -59,6 +59,12 @@ impl Deadline {
         self.0.saturating_sub(monotonic_ms())
     }
 
+    /// The same as what `poll` takes for a timeout.
+    pub(super) fn left(self) -> rustix::event::Timespec {
+        let left = self.left_ms();
+        rustix::event::Timespec { tv_sec: (left / 1000) as _, tv_nsec: ((left % 1000) * 1_000_000) as _ }
+    }
+
     /// Whether it has passed.
     pub fn passed(self) -> bool {
         self.left_ms() == 0

@@ -328,7 +328,7 @@ fn put_at(buf: &mut [u8], at: usize, bytes: &[u8]) {
 }
 
 /// Where `location` leads from `base` (RFC 3986 section 5.2, without the removal of dot segments, which servers do).
-fn resolve(base: &Url<'_>, location: &str) -> Result<String<URL_MAX>, HttpError> {
+pub fn resolve(base: &Url<'_>, location: &str) -> Result<String<URL_MAX>, HttpError> {
     let mut out = String::new();
     let mut put = |part: &str| out.push_str(part).map_err(|_| HttpError::BadLocation);
     let scheme = if base.tls { "https:" } else { "http:" };

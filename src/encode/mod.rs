@@ -2,6 +2,7 @@
 
 mod export;
 mod json;
+mod plain;
 mod short;
 mod tar;
 

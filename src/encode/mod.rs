@@ -9,7 +9,7 @@ mod tar;
 use crate::error::Error;
 use crate::journal::file::Entry;
 use crate::journal::source::Source;
-use crate::sink::Sink;
+use crate::sink::{Sink, copy};
 use crate::text::Text;
 use alloc::boxed::Box;
 
@@ -198,10 +198,10 @@ impl Sink for Buffer<'_> {
                 return self.sink.put(bytes);
             }
         }
-        let end = self.len.saturating_add(bytes.len());
-        if let Some(to) = self.bytes.get_mut(self.len..end) {
-            to.copy_from_slice(bytes);
-            self.len = end;
+        if let Some(free) = self.bytes.get_mut(self.len..)
+            && copy(bytes, free)
+        {
+            self.len = self.len.saturating_add(bytes.len());
         }
         Ok(())
     }

@@ -17,8 +17,8 @@ const HELD_MAX: usize = 256;
 /// Bytes between `data:` and the comma at most: a media type and its parameters.
 const MEDIA_TYPE: u8 = 100;
 
-/// The bytes with which something can begin: see `pass`.
-const BEGINS: u128 = 1 << b' ' | 1 << b'$' | 1 << b'-' | 1 << b'/' | 1 << b':' | 1 << b'A';
+/// The bytes with which something can begin (see `pass`), but for the letter.
+const BEGINS: u64 = 1 << b' ' | 1 << b'$' | 1 << b'-' | 1 << b'/' | 1 << b':';
 
 /// The filter for one value.
 pub(super) struct Redact {
@@ -118,7 +118,7 @@ impl Redact {
     }
 
     /// Gives out what was held back. Then says how many secrets were masked, and whether a key's end is still to come.
-    pub(super) fn end(mut self, output: &mut Output) -> Result<(u32, bool), Error> {
+    pub(super) fn end(&mut self, output: &mut Output) -> Result<(u32, bool), Error> {
         self.give(self.state, output)?;
         Ok((self.masked, self.state == State::Masked(Secret::Key)))
     }
@@ -165,19 +165,24 @@ impl Redact {
 
     /// Passes over bytes with which nothing begins; gives their number.
     fn skip(&mut self, piece: &[u8]) -> usize {
-        let mut last = self.recent as u8;
-        let begins = |byte: &u8| {
-            let may = BEGINS >> (byte & 0x7f) & 1 != 0
-                && match byte {
-                    b' ' => matches!(last, b'r' | b'R' | b'n' | b'N'),
-                    b'-' | b'/' | b'A' => last == *byte,
-                    b':' => matches!(last, b'a' | b'A' | b'n' | b'N' | b'"'),
-                    _ => *byte == b'$',
-                };
-            last = *byte;
-            may
-        };
-        let len = piece.iter().position(begins).unwrap_or(piece.len());
+        let mut len = 0usize;
+        loop {
+            let Some(more) = piece.get(len..).and_then(|rest| rest.iter().position(may_begin)) else {
+                len = piece.len();
+                break;
+            };
+            len = len.saturating_add(more);
+            let last = len.checked_sub(1).and_then(|at| piece.get(at).copied()).unwrap_or(self.recent as u8);
+            let begins = match piece.get(len) {
+                Some(b' ') => matches!(last, b'r' | b'R' | b'n' | b'N'),
+                Some(b':') => matches!(last, b'a' | b'A' | b'n' | b'N' | b'"'),
+                byte => byte == Some(&b'$') || byte == Some(&last),
+            };
+            if begins {
+                break;
+            }
+            len = len.saturating_add(1);
+        }
         let skipped = piece.get(..len).unwrap_or_default();
         match skipped.last_chunk() {
             Some(chunk) => self.recent = u128::from_be_bytes(*chunk),
@@ -320,6 +325,11 @@ impl State {
     fn is_shown(self) -> bool {
         !matches!(self, State::Authority | State::Query | State::Masked(_))
     }
+}
+
+/// Whether something may begin with a byte, if the one before it is right.
+fn may_begin(byte: &u8) -> bool {
+    *byte < 64 && BEGINS >> byte & 1 != 0 || *byte == b'A'
 }
 
 /// Where a word ends that stands in a sentence, in quotes or in brackets.

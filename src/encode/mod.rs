@@ -30,6 +30,8 @@ pub enum Format {
     Short,
     /// A tar archive of the files as they are. Secrets are not masked in it.
     Raw,
+    /// The same of those files only that no other format can be made of: they need what is not known here.
+    Unknown,
 }
 
 impl Format {
@@ -63,9 +65,10 @@ pub struct Stats {
 pub fn stream(source: &mut Source, format: Format, max: Option<u64>, sink: &mut dyn Sink) -> Result<Stats, Error> {
     source.rewind();
     let mut writer = Writer { source, format, json: json::Json::new(), stats: Stats::default() };
-    if format == Format::Raw {
+    if matches!(format, Format::Raw | Format::Unknown) {
+        let first = if format == Format::Raw { 0 } else { writer.source.first_unknown() };
         let mut out = Buffer::new(sink);
-        tar::archive(writer.source, &mut out)?;
+        tar::archive(writer.source, first, &mut out)?;
         out.flush()?;
         return Ok(writer.stats);
     }
@@ -155,7 +158,7 @@ impl Writer<'_> {
             Format::Export => export::entry(self.source, entry, out),
             Format::Json => self.json.entry(self.source, entry, out),
             Format::Short => short::entry(self.source, entry, out),
-            Format::Raw => Ok(()),
+            Format::Raw | Format::Unknown => Ok(()),
         }
     }
 }

@@ -186,11 +186,12 @@ impl<'t> Exchange<'t> {
 
     fn request(&mut self, method: &str, url: &Url<'_>, fields: &Fields<'_>, body: &mut dyn Body) -> Result<(), Error> {
         head::write(method, url, fields, self)?;
+        // What counts is the body.
+        self.sent = 0;
         if fields.length.is_none() {
             self.flush()?;
             self.chunked = true;
         }
-        self.sent = 0;
         body.write(self)?;
         self.flush()?;
         match self.chunked {
@@ -501,6 +502,9 @@ mod tests {
         let mut peer = script(&[(LATE, b"HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\n")]);
         let result = run(&mut peer, &mut b"x".as_slice(), &mut []);
         assert_eq!(result, Err(HttpError::RedirectRefused(302).into()));
+        // Told before the body was begun, nothing of it was sent.
+        let mut peer = script(&[(0, b"HTTP/1.1 307 Found\r\nLocation: /x\r\n\r\n")]);
+        assert_eq!(run(&mut peer, &mut Long, &mut []), Ok(Outcome { status: 307, sent: 0, kept: 0 }));
         let mut peer = script(&[(LATE, b"HTTP/1.1 307 Found\r\n\r\n")]);
         assert_eq!(run(&mut peer, &mut b"x".as_slice(), &mut []), Err(HttpError::BadLocation.into()));
     }

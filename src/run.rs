@@ -225,6 +225,30 @@ impl<'a> Run<'a> {
         self.send(method, sink, &fields, body, at)
     }
 
+    /// Sends the files of which no stream can be made, in a request of their own behind the stream's; `None` where there are none, secrets
+    /// are to be masked, or the sink takes one body only. Runs in the sink's own process.
+    fn deliver_unknown(
+        &self,
+        sink: &SinkOf<'_>,
+        report_id: &str,
+        body: &mut JournalBody<'_>,
+        at: &mut Way<'_>,
+    ) -> Option<Result<Outcome, Error>> {
+        let is_taken = sink.target.kind == Kind::Post && body.format != Format::Raw && !self.settings.journal_redact;
+        if !is_taken || !body.source.has_unknown() {
+            return None;
+        }
+        body.format = Format::Unknown;
+        let fields = Fields {
+            content_type: Some(content_type(body.format)),
+            gzip: body.gzip.is_some(),
+            length: None,
+            report_id,
+            own: &self.own,
+        };
+        Some(self.send("POST", sink, &fields, body, at))
+    }
+
     fn send(
         &self,
         method: &str,
@@ -250,7 +274,7 @@ fn content_type(format: Format) -> &'static str {
         Format::Export => "application/vnd.fdo.journal",
         Format::Json => "application/x-ndjson",
         Format::Short => "text/plain; charset=utf-8",
-        Format::Raw => "application/x-tar",
+        Format::Raw | Format::Unknown => "application/x-tar",
     }
 }
 
@@ -372,6 +396,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
             let mut cert = CertFacts::default();
             let mut at = Way { deadline, cert: &mut cert };
             let mut stats = Stats::default();
+            let mut unknown = None;
             let result = match (sink.is_journal, &mut source) {
                 (true, None) => Err(JournalError::None.into()),
                 (true, Some(source)) => {
@@ -380,6 +405,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                     let mut body = JournalBody { source, format, max, gzip, length: None, stats };
                     let result = run.deliver_journal(sink, &id, &mut body, &mut at);
                     stats = body.stats;
+                    unknown = result.ok().and_then(|_| run.deliver_unknown(sink, &id, &mut body, &mut at));
                     result
                 }
                 (false, source) => {
@@ -403,7 +429,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                 }
             };
             let complaints = source.as_ref().filter(|_| sink.is_journal);
-            put_into_words(&result, &cert, &stats, complaints, said)
+            put_into_words(&result, unknown, &cert, &stats, complaints, said)
         });
         let _ = children.push(child.ok());
     }
@@ -416,13 +442,14 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
 /// What a sink's process says of its end, and its exit status.
 fn put_into_words(
     result: &Result<Outcome, Error>,
+    unknown: Option<Result<Outcome, Error>>,
     cert: &CertFacts,
     stats: &Stats,
     source: Option<&Source>,
     said: &mut [u8; WORDS_MAX],
 ) -> (u8, usize) {
     let mut line = Text::new(said);
-    let status = match result {
+    let mut status = match result {
         Ok(outcome) => {
             line.str("delivered (").dec(outcome.status.into()).str(", ").dec(outcome.sent).str(" bytes");
             for (count, what) in [
@@ -447,6 +474,17 @@ fn put_into_words(
         for_each_complaint(source, &mut |complaint| {
             line.str("; ").str(complaint);
         });
+    }
+    match unknown {
+        Some(Ok(outcome)) => {
+            line.str(": delivered (").dec(outcome.status.into()).str(", ").dec(outcome.sent).str(" bytes)");
+        }
+        Some(Err(e)) => {
+            line.str(": not delivered: ");
+            words::error(e, cert, &mut line);
+            status = UNDELIVERED;
+        }
+        None => {}
     }
     (status, line.as_bytes().len())
 }
@@ -627,7 +665,7 @@ fn describe(run: &Run<'_>, sink: &SinkOf<'_>, out: &mut dyn Sink) -> Result<(), 
             Format::Json => ": JSON",
             Format::Export => ": export format",
             Format::Short => ": lines for people",
-            Format::Raw => ": tar of the files",
+            Format::Raw | Format::Unknown => ": tar of the files",
         }],
     )?;
     match sink.target.gzip {

@@ -2,12 +2,12 @@
 //! exit status.
 
 use crate::args::{Arguments, Usage, Verb};
-use crate::encode::{self, Format, Stats};
+use crate::delivery::{COMPLAINT_MAX, Delivery, JournalBody, UNDELIVERED, for_each_complaint, put_into_words};
+use crate::encode::{Format, Stats};
 #[cfg(feature = "client-auth")]
 use crate::error::TlsError;
 use crate::error::{Error, JournalError};
-use crate::http::client::{Body, Client, Outcome};
-use crate::http::head::Fields;
+use crate::http::client::Body;
 use crate::http::url::Url;
 use crate::journal::source::Source;
 use crate::journal::{self, units};
@@ -16,7 +16,7 @@ use crate::net::trust::{CertFacts, PEM_MAX, Trust};
 use crate::report::{Facts, Report, new_id};
 use crate::settings::cmdline::Words;
 use crate::settings::{CMDLINE_MAX, KEYS, PREFIX, Settings, State, Warnings, redact};
-use crate::sink::{Count, Sink, put_all};
+use crate::sink::{Sink, put_all};
 use crate::sys::Errno;
 use crate::sys::file::Root;
 use crate::sys::process::{self, Args, Child, Ended, Output, WORDS_MAX};
@@ -33,8 +33,6 @@ use zeroize::Zeroizing;
 
 /// All that was asked for was delivered, or nothing was asked for.
 const DONE: u8 = 0;
-/// Something was not delivered.
-const UNDELIVERED: u8 = 1;
 /// Wrong usage.
 const USAGE: u8 = 2;
 
@@ -52,8 +50,6 @@ const OWN_FIELDS_MAX: usize = 8192;
 const SINKS_MAX: usize = 2 * crate::settings::SINKS_MAX;
 /// Milliseconds that journald is given to write what it holds.
 const SYNC_MS: u64 = 1_000;
-/// Longest sentence about the journal.
-const COMPLAINT_MAX: usize = 256;
 /// Longest line that is printed.
 const LINE_MAX: usize = 2048;
 
@@ -189,68 +185,10 @@ impl<'a> Run<'a> {
         (sinks, bad)
     }
 
-    /// Sends the status. Runs in the sink's own process.
-    fn deliver_status(&self, sink: &SinkOf<'_>, report: &mut Report<'_>, at: &mut Way<'_>) -> Result<Outcome, Error> {
-        let fields = Fields {
-            content_type: Some("application/json"),
-            gzip: false,
-            length: report.length(),
-            report_id: report.id,
-            own: &self.own,
-        };
-        self.send("POST", sink, &fields, report, at)
-    }
-
-    /// Sends the journal. Runs in the sink's own process.
-    fn deliver_journal(
-        &self,
-        sink: &SinkOf<'_>,
-        report_id: &str,
-        body: &mut JournalBody<'_>,
-        at: &mut Way<'_>,
-    ) -> Result<Outcome, Error> {
-        let is_put = sink.target.kind == Kind::Put;
-        if is_put {
-            body.count()?;
-        }
-        // A presigned URL is signed for a request without these.
-        let fields = Fields {
-            content_type: Some(content_type(sink.target.format)).filter(|_| !is_put),
-            gzip: sink.target.gzip.is_some() && !is_put,
-            length: body.length,
-            report_id,
-            own: &self.own,
-        };
-        let method = if is_put { "PUT" } else { "POST" };
-        self.send(method, sink, &fields, body, at)
-    }
-
-    fn send(
-        &self,
-        method: &str,
-        sink: &SinkOf<'_>,
-        fields: &Fields<'_>,
-        body: &mut dyn Body,
-        at: &mut Way<'_>,
-    ) -> Result<Outcome, Error> {
+    /// How a sink is reached.
+    fn delivery(&self, deadline: Deadline) -> Delivery<'_> {
         let dial = Dial { root: self.root, dns: &self.settings.dns, cmdline: self.cmdline };
-        let client = Client { dial: &dial, trust: &self.trust };
-        client.send(method, &sink.target.url, fields, body, &mut [], at.deadline, at.cert)
-    }
-}
-
-/// Until when a sink is tried, and what its server's certificate says of itself.
-struct Way<'a> {
-    deadline: Deadline,
-    cert: &'a mut CertFacts,
-}
-
-fn content_type(format: Format) -> &'static str {
-    match format {
-        Format::Export => "application/vnd.fdo.journal",
-        Format::Json => "application/x-ndjson",
-        Format::Short => "text/plain; charset=utf-8",
-        Format::Raw => "application/x-tar",
+        Delivery { dial, trust: &self.trust, own: &self.own, deadline, cert: CertFacts::default() }
     }
 }
 
@@ -265,45 +203,6 @@ struct SinkOf<'a> {
     value: &'a str,
     target: Target,
     is_journal: bool,
-}
-
-/// The journal as a request's body.
-struct JournalBody<'a> {
-    source: &'a mut Source,
-    format: Format,
-    max: Option<u64>,
-    gzip: Option<u8>,
-    length: Option<u64>,
-    /// Of the last time that it was written.
-    stats: Stats,
-}
-
-impl JournalBody<'_> {
-    /// Learns the length by making the body once for nothing.
-    fn count(&mut self) -> Result<(), Error> {
-        let mut count = Count::default();
-        self.write(&mut count)?;
-        self.length = Some(count.0);
-        Ok(())
-    }
-}
-
-impl Body for JournalBody<'_> {
-    fn length(&self) -> Option<u64> {
-        self.length
-    }
-
-    fn write(&mut self, out: &mut dyn Sink) -> Result<(), Error> {
-        let (source, format, max, stats) = (&mut *self.source, self.format, self.max, &mut self.stats);
-        let mut write = |out: &mut dyn Sink| {
-            *stats = encode::stream(source, format, max, out)?;
-            Ok(())
-        };
-        match self.gzip {
-            None => write(out),
-            Some(level) => gzip::compressed(out, level, &mut write),
-        }
-    }
 }
 
 /// The verbs `failed`, `succeeded`, `running` and `stuck`.
@@ -369,8 +268,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
             }
         }
         let child = Child::spawn(&mut |said| {
-            let mut cert = CertFacts::default();
-            let mut at = Way { deadline, cert: &mut cert };
+            let mut delivery = run.delivery(deadline);
             let mut stats = Stats::default();
             let result = match (sink.is_journal, &mut source) {
                 (true, None) => Err(JournalError::None.into()),
@@ -378,7 +276,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                     let (format, gzip) = (sink.target.format, sink.target.gzip);
                     let max = settings.journal_max;
                     let mut body = JournalBody { source, format, max, gzip, length: None, stats };
-                    let result = run.deliver_journal(sink, &id, &mut body, &mut at);
+                    let result = delivery.journal(&sink.target, &id, &mut body);
                     stats = body.stats;
                     result
                 }
@@ -399,11 +297,11 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                         cmdline,
                         warnings: &warnings,
                     };
-                    run.deliver_status(sink, &mut report, &mut at)
+                    delivery.status(&sink.target, &mut report)
                 }
             };
             let complaints = source.as_ref().filter(|_| sink.is_journal);
-            put_into_words(&result, &cert, &stats, complaints, said)
+            put_into_words(&result, &delivery.cert, &stats, complaints, said)
         });
         let _ = children.push(child.ok());
     }
@@ -413,60 +311,9 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     if undelivered == 0 { DONE } else { UNDELIVERED }
 }
 
-/// What a sink's process says of its end, and its exit status.
-fn put_into_words(
-    result: &Result<Outcome, Error>,
-    cert: &CertFacts,
-    stats: &Stats,
-    source: Option<&Source>,
-    said: &mut [u8; WORDS_MAX],
-) -> (u8, usize) {
-    let mut line = Text::new(said);
-    let status = match result {
-        Ok(outcome) => {
-            line.str("delivered (").dec(outcome.status.into()).str(", ").dec(outcome.sent).str(" bytes");
-            for (count, what) in [
-                (stats.entries, " entries"),
-                (stats.left_out, " entries left out beyond rd.report.journal.max="),
-                (stats.masked, " secrets masked"),
-            ] {
-                if count > 0 {
-                    line.str(", ").dec(count).str(what);
-                }
-            }
-            line.str(")");
-            DONE
-        }
-        Err(e) => {
-            line.str("not delivered: ");
-            words::error(*e, cert, &mut line);
-            UNDELIVERED
-        }
-    };
-    if let Some(source) = source {
-        for_each_complaint(source, &mut |complaint| {
-            line.str("; ").str(complaint);
-        });
-    }
-    (status, line.as_bytes().len())
-}
-
 /// What could not be read of the journal so far, as warnings.
 fn complain(source: &Source, warnings: &mut Warnings) {
     for_each_complaint(source, &mut |complaint| warnings.add(&[complaint]));
-}
-
-fn for_each_complaint(source: &Source, take: &mut dyn FnMut(&str)) {
-    for index in 0.. {
-        let mut buf = [0; COMPLAINT_MAX];
-        let mut text = Text::new(&mut buf);
-        if !source.complaint(index, &mut text) {
-            break;
-        }
-        if !text.as_str().is_empty() {
-            take(text.as_str());
-        }
-    }
 }
 
 /// Waits for a sink's process and prints its line; gives whether the sink got what it was to get.

@@ -2,11 +2,11 @@
 
 use crate::encode::{self, Format, Stats};
 use crate::error::Error;
-use crate::http::client::{Body, Client, Outcome};
+use crate::http::client::{Body, Client, Heard, Outcome};
 use crate::http::head::Fields;
 use crate::journal::source::Source;
 use crate::net::Dial;
-use crate::net::trust::{CertFacts, Trust};
+use crate::net::trust::Trust;
 use crate::report::Report;
 use crate::sink::{Count, Sink};
 use crate::sys::process::WORDS_MAX;
@@ -33,8 +33,8 @@ pub struct Delivery<'a> {
     pub own: &'a [u8],
     /// The end of all tries.
     pub deadline: Deadline,
-    /// What the server's certificate says of itself.
-    pub cert: CertFacts,
+    /// What was learnt on the way.
+    pub heard: Heard,
 }
 
 impl Delivery<'_> {
@@ -76,7 +76,7 @@ impl Delivery<'_> {
         body: &mut dyn Body,
     ) -> Result<Outcome, Error> {
         let client = Client { dial: &self.dial, trust: self.trust };
-        client.send(method, &target.url, fields, body, &mut [], self.deadline, &mut self.cert)
+        client.send(method, &target.url, fields, body, &mut [], self.deadline, &mut self.heard)
     }
 }
 
@@ -136,7 +136,7 @@ impl Body for JournalBody<'_> {
 /// What a sink's process says of its end, and its exit status.
 pub fn put_into_words(
     result: &Result<Outcome, Error>,
-    cert: &CertFacts,
+    heard: &Heard,
     stats: &Stats,
     source: Option<&Source>,
     said: &mut [u8; WORDS_MAX],
@@ -154,12 +154,22 @@ pub fn put_into_words(
                     line.str(", ").dec(count).str(what);
                 }
             }
+            if heard.tries.count > 1 {
+                line.str(", ").dec(heard.tries.count.into()).str(" tries");
+            }
             line.str(")");
             DELIVERED
         }
         Err(e) => {
-            line.str("not delivered: ");
-            words::error(*e, cert, &mut line);
+            line.str("not delivered");
+            if heard.tries.count > 1 {
+                line.str(" in ").dec(heard.tries.count.into()).str(" tries");
+            }
+            line.str(": ");
+            words::error(*e, &heard.cert, &mut line);
+            if let Some(asked_s) = heard.tries.asked_s {
+                line.str("; it asks to be tried again in ").dec(asked_s).str(" s: raise rd.report.timeout=");
+            }
             UNDELIVERED
         }
     };

@@ -7,7 +7,7 @@ use crate::encode::{Format, Stats};
 #[cfg(feature = "client-auth")]
 use crate::error::TlsError;
 use crate::error::{Error, JournalError};
-use crate::http::client::Body;
+use crate::http::client::{Body, Heard};
 use crate::http::url::Url;
 use crate::journal::source::Source;
 use crate::journal::{self, units};
@@ -188,7 +188,7 @@ impl<'a> Run<'a> {
     /// How a sink is reached.
     fn delivery(&self, deadline: Deadline) -> Delivery<'_> {
         let dial = Dial { root: self.root, dns: &self.settings.dns, cmdline: self.cmdline };
-        Delivery { dial, trust: &self.trust, own: &self.own, deadline, cert: CertFacts::default() }
+        Delivery { dial, trust: &self.trust, own: &self.own, deadline, heard: Heard::default() }
     }
 }
 
@@ -301,7 +301,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                 }
             };
             let complaints = source.as_ref().filter(|_| sink.is_journal);
-            put_into_words(&result, &delivery.cert, &stats, complaints, said)
+            put_into_words(&result, &delivery.heard, &stats, complaints, said)
         });
         let _ = children.push(child.ok());
     }

@@ -19,12 +19,12 @@ use crate::settings::{CMDLINE_MAX, KEYS, PREFIX, Settings, State, Warnings, reda
 use crate::sink::{Sink, put_all};
 use crate::sys::Errno;
 use crate::sys::file::Root;
-use crate::sys::process::{self, Args, Child, Ended, Output, WORDS_MAX};
+use crate::sys::process::{self, Args, Child, Ended, Output, Stop, WORDS_MAX};
 use crate::sys::random;
 use crate::sys::time::Deadline;
 use crate::target::{self, Kind, NoTarget, Target, Variables};
 use crate::text::{DECIMAL_MAX, Text, decimal};
-use crate::{gzip, words};
+use crate::{console, gzip, words};
 use alloc::vec;
 use alloc::vec::Vec;
 use heapless::Vec as Bounded;
@@ -257,14 +257,15 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         return UNDELIVERED;
     };
     let mut undelivered = bad;
-    let mut children: Bounded<Option<Child>, SINKS_MAX> = Bounded::new();
+    let stop = Stop::listen();
+    let mut children: Bounded<Result<Child, Errno>, SINKS_MAX> = Bounded::new();
     let mut statuses_due = Some(deadline.step_ms(HEAD_START_MS));
     for sink in &sinks {
         if sink.is_journal
             && let Some(due) = statuses_due.take()
         {
             for child in children.iter().flatten() {
-                let _ = child.has_spoken(due);
+                child.listen(&stop, due);
             }
         }
         let child = Child::spawn(&mut |said| {
@@ -303,10 +304,15 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
             let complaints = source.as_ref().filter(|_| sink.is_journal);
             put_into_words(&result, &delivery.heard, &stats, complaints, said)
         });
-        let _ = children.push(child.ok());
+        let _ = children.push(child);
     }
-    for (sink, child) in sinks.iter().zip(&mut children) {
-        undelivered = undelivered.saturating_add(usize::from(!finish(sink, child.take(), deadline)));
+    for (sink, child) in sinks.iter().zip(children) {
+        undelivered = undelivered.saturating_add(usize::from(!finish(root, sink, child, &stop, deadline)));
+    }
+    if bad > 0 {
+        say_at_last(root, &mut |line| {
+            line.dec(bad as u64).str(" of the sinks cannot be used; see rdreport check");
+        });
     }
     if undelivered == 0 { DONE } else { UNDELIVERED }
 }
@@ -317,27 +323,36 @@ fn complain(source: &Source, warnings: &mut Warnings) {
 }
 
 /// Waits for a sink's process and prints its line; gives whether the sink got what it was to get.
-fn finish(sink: &SinkOf<'_>, child: Option<Child>, deadline: Deadline) -> bool {
+fn finish(root: &Root, sink: &SinkOf<'_>, child: Result<Child, Errno>, stop: &Stop, deadline: Deadline) -> bool {
     let mut words = [0; WORDS_MAX];
     let grace = deadline.left_ms().saturating_add(GRACE_MS);
     let (ended, len) = match child {
-        Some(child) => child.wait(Deadline::after_ms(grace), &mut words),
-        None => (Ended::Late, 0),
+        Ok(child) => {
+            let (ended, len) = child.wait(stop, Deadline::after_ms(grace), &mut words);
+            (Ok(ended), len)
+        }
+        Err(e) => (Err(e), 0),
     };
+    let is_delivered = ended == Ok(Ended::Exit(DONE));
     let said = words.get(..len).and_then(|said| core::str::from_utf8(said).ok()).unwrap_or_default();
-    say(&mut |line| {
+    let mut print = |line: &mut Text<'_>| {
         put_name(sink, line);
         line.str(": ");
         match ended {
-            Ended::Exit(_) if !said.is_empty() => line.str(said),
-            Ended::Exit(code) => line.str("not delivered: its process ended with status ").dec(code.into()),
-            Ended::Signal(signal) => {
-                line.str("not delivered: its process died of signal ").dec(signal.unsigned_abs().into())
+            Ok(Ended::Exit(_)) if !said.is_empty() => line.str(said),
+            Ok(ended) => words::ended(ended, line),
+            Err(e) => {
+                line.str("not delivered: no process can be made for it: ");
+                words::errno(e, line);
+                line
             }
-            Ended::Late => line.str("not delivered in time; raise rd.report.timeout="),
         };
-    });
-    ended == Ended::Exit(DONE)
+    };
+    match is_delivered {
+        true => say(&mut print),
+        false => say_at_last(root, &mut print),
+    }
+    is_delivered
 }
 
 /// The journal as it is now, if a sink or the status wants it; asked of journald to be written first, so that a line that was logged just
@@ -682,16 +697,28 @@ fn print_warnings(warnings: &Warnings) {
 /// Prints a line to standard error, in one piece so that lines of several processes do not mix.
 fn say(words: &mut dyn FnMut(&mut Text<'_>)) {
     let mut buf = [0; LINE_MAX];
-    let mut line = Text::new(&mut buf);
+    let _ = Output::stderr().put(line(words, &mut buf));
+}
+
+/// Prints a line where somebody may see it even if standard error goes nowhere: to the console and the kernel's log as well.
+fn say_at_last(root: &Root, words: &mut dyn FnMut(&mut Text<'_>)) {
+    let mut buf = [0; LINE_MAX];
+    let line = line(words, &mut buf);
+    let _ = Output::stderr().put(line);
+    console::print(root, line);
+}
+
+/// A line of ours, with its end.
+fn line<'b>(words: &mut dyn FnMut(&mut Text<'_>), buf: &'b mut [u8; LINE_MAX]) -> &'b [u8] {
+    let mut line = Text::new(buf);
     line.str("rdreport: ");
     words(&mut line);
-    let len = line.as_bytes().len();
     // The line end takes the place of what would not have fitted.
-    let len = len.min(LINE_MAX - 1);
+    let len = line.as_bytes().len().min(LINE_MAX - 1);
     if let Some(end) = buf.get_mut(len) {
         *end = b'\n';
     }
-    let _ = Output::stderr().put(buf.get(..=len).unwrap_or_default());
+    buf.get(..=len).unwrap_or_default()
 }
 
 /// Runs what prints to standard output; gives the exit status.

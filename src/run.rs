@@ -2,12 +2,12 @@
 //! exit status.
 
 use crate::args::{Arguments, Usage, Verb};
-use crate::encode::{self, Format, Stats};
+use crate::delivery::{COMPLAINT_MAX, Delivery, JournalBody, UNDELIVERED, for_each_complaint, put_into_words};
+use crate::encode::{Format, Stats};
 #[cfg(feature = "client-auth")]
 use crate::error::TlsError;
 use crate::error::{Error, JournalError};
-use crate::http::client::{Body, Client, Outcome};
-use crate::http::head::Fields;
+use crate::http::client::{Body, Heard};
 use crate::http::url::Url;
 use crate::journal::source::Source;
 use crate::journal::{self, units};
@@ -16,15 +16,15 @@ use crate::net::trust::{CertFacts, PEM_MAX, Trust};
 use crate::report::{Facts, Report, new_id};
 use crate::settings::cmdline::Words;
 use crate::settings::{CMDLINE_MAX, KEYS, PREFIX, Settings, State, Warnings, redact};
-use crate::sink::{Count, Sink, put_all};
+use crate::sink::{Sink, put_all};
 use crate::sys::Errno;
 use crate::sys::file::Root;
-use crate::sys::process::{self, Args, Child, Ended, Output, WORDS_MAX};
+use crate::sys::process::{self, Args, Child, Ended, Output, Stop, WORDS_MAX};
 use crate::sys::random;
 use crate::sys::time::Deadline;
 use crate::target::{self, Kind, NoTarget, Target, Variables};
 use crate::text::{DECIMAL_MAX, Text, decimal};
-use crate::{gzip, words};
+use crate::{console, gzip, words};
 use alloc::vec;
 use alloc::vec::Vec;
 use heapless::Vec as Bounded;
@@ -33,8 +33,6 @@ use zeroize::Zeroizing;
 
 /// All that was asked for was delivered, or nothing was asked for.
 const DONE: u8 = 0;
-/// Something was not delivered.
-const UNDELIVERED: u8 = 1;
 /// Wrong usage.
 const USAGE: u8 = 2;
 
@@ -52,8 +50,6 @@ const OWN_FIELDS_MAX: usize = 8192;
 const SINKS_MAX: usize = 2 * crate::settings::SINKS_MAX;
 /// Milliseconds that journald is given to write what it holds.
 const SYNC_MS: u64 = 1_000;
-/// Longest sentence about the journal.
-const COMPLAINT_MAX: usize = 256;
 /// Longest line that is printed.
 const LINE_MAX: usize = 2048;
 
@@ -189,92 +185,10 @@ impl<'a> Run<'a> {
         (sinks, bad)
     }
 
-    /// Sends the status. Runs in the sink's own process.
-    fn deliver_status(&self, sink: &SinkOf<'_>, report: &mut Report<'_>, at: &mut Way<'_>) -> Result<Outcome, Error> {
-        let fields = Fields {
-            content_type: Some("application/json"),
-            gzip: false,
-            length: report.length(),
-            report_id: report.id,
-            own: &self.own,
-        };
-        self.send("POST", sink, &fields, report, at)
-    }
-
-    /// Sends the journal. Runs in the sink's own process.
-    fn deliver_journal(
-        &self,
-        sink: &SinkOf<'_>,
-        report_id: &str,
-        body: &mut JournalBody<'_>,
-        at: &mut Way<'_>,
-    ) -> Result<Outcome, Error> {
-        let is_put = sink.target.kind == Kind::Put;
-        if is_put {
-            body.count()?;
-        }
-        // A presigned URL is signed for a request without these.
-        let fields = Fields {
-            content_type: Some(content_type(sink.target.format)).filter(|_| !is_put),
-            gzip: sink.target.gzip.is_some() && !is_put,
-            length: body.length,
-            report_id,
-            own: &self.own,
-        };
-        let method = if is_put { "PUT" } else { "POST" };
-        self.send(method, sink, &fields, body, at)
-    }
-
-    /// Sends the files of which no stream can be made, in a request of their own behind the stream's; `None` where there are none, secrets
-    /// are to be masked, or the sink takes one body only. Runs in the sink's own process.
-    fn deliver_unknown(
-        &self,
-        sink: &SinkOf<'_>,
-        report_id: &str,
-        body: &mut JournalBody<'_>,
-        at: &mut Way<'_>,
-    ) -> Option<Result<Outcome, Error>> {
-        let is_taken = sink.target.kind == Kind::Post && body.format != Format::Raw && !self.settings.journal_redact;
-        if !is_taken || !body.source.has_unknown() {
-            return None;
-        }
-        body.format = Format::Unknown;
-        let fields = Fields {
-            content_type: Some(content_type(body.format)),
-            gzip: body.gzip.is_some(),
-            length: None,
-            report_id,
-            own: &self.own,
-        };
-        Some(self.send("POST", sink, &fields, body, at))
-    }
-
-    fn send(
-        &self,
-        method: &str,
-        sink: &SinkOf<'_>,
-        fields: &Fields<'_>,
-        body: &mut dyn Body,
-        at: &mut Way<'_>,
-    ) -> Result<Outcome, Error> {
+    /// How a sink is reached.
+    fn delivery(&self, deadline: Deadline) -> Delivery<'_> {
         let dial = Dial { root: self.root, dns: &self.settings.dns, cmdline: self.cmdline };
-        let client = Client { dial: &dial, trust: &self.trust };
-        client.send(method, &sink.target.url, fields, body, &mut [], at.deadline, at.cert)
-    }
-}
-
-/// Until when a sink is tried, and what its server's certificate says of itself.
-struct Way<'a> {
-    deadline: Deadline,
-    cert: &'a mut CertFacts,
-}
-
-fn content_type(format: Format) -> &'static str {
-    match format {
-        Format::Export => "application/vnd.fdo.journal",
-        Format::Json => "application/x-ndjson",
-        Format::Short => "text/plain; charset=utf-8",
-        Format::Raw | Format::Unknown => "application/x-tar",
+        Delivery { dial, trust: &self.trust, own: &self.own, deadline, heard: Heard::default() }
     }
 }
 
@@ -289,45 +203,6 @@ struct SinkOf<'a> {
     value: &'a str,
     target: Target,
     is_journal: bool,
-}
-
-/// The journal as a request's body.
-struct JournalBody<'a> {
-    source: &'a mut Source,
-    format: Format,
-    max: Option<u64>,
-    gzip: Option<u8>,
-    length: Option<u64>,
-    /// Of the last time that it was written.
-    stats: Stats,
-}
-
-impl JournalBody<'_> {
-    /// Learns the length by making the body once for nothing.
-    fn count(&mut self) -> Result<(), Error> {
-        let mut count = Count::default();
-        self.write(&mut count)?;
-        self.length = Some(count.0);
-        Ok(())
-    }
-}
-
-impl Body for JournalBody<'_> {
-    fn length(&self) -> Option<u64> {
-        self.length
-    }
-
-    fn write(&mut self, out: &mut dyn Sink) -> Result<(), Error> {
-        let (source, format, max, stats) = (&mut *self.source, self.format, self.max, &mut self.stats);
-        let mut write = |out: &mut dyn Sink| {
-            *stats = encode::stream(source, format, max, out)?;
-            Ok(())
-        };
-        match self.gzip {
-            None => write(out),
-            Some(level) => gzip::compressed(out, level, &mut write),
-        }
-    }
 }
 
 /// The verbs `failed`, `succeeded`, `running` and `stuck`.
@@ -382,19 +257,19 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         return UNDELIVERED;
     };
     let mut undelivered = bad;
-    let mut children: Bounded<Option<Child>, SINKS_MAX> = Bounded::new();
+    let stop = Stop::listen();
+    let mut children: Bounded<Result<Child, Errno>, SINKS_MAX> = Bounded::new();
     let mut statuses_due = Some(deadline.step_ms(HEAD_START_MS));
     for sink in &sinks {
         if sink.is_journal
             && let Some(due) = statuses_due.take()
         {
             for child in children.iter().flatten() {
-                let _ = child.has_spoken(due);
+                child.listen(&stop, due);
             }
         }
         let child = Child::spawn(&mut |said| {
-            let mut cert = CertFacts::default();
-            let mut at = Way { deadline, cert: &mut cert };
+            let mut delivery = run.delivery(deadline);
             let mut stats = Stats::default();
             let mut unknown = None;
             let result = match (sink.is_journal, &mut source) {
@@ -403,9 +278,11 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                     let (format, gzip) = (sink.target.format, sink.target.gzip);
                     let max = settings.journal_max;
                     let mut body = JournalBody { source, format, max, gzip, length: None, stats };
-                    let result = run.deliver_journal(sink, &id, &mut body, &mut at);
+                    let result = delivery.journal(&sink.target, &id, &mut body);
                     stats = body.stats;
-                    unknown = result.ok().and_then(|_| run.deliver_unknown(sink, &id, &mut body, &mut at));
+                    if result.is_ok() && !settings.journal_redact {
+                        unknown = delivery.unknown(&sink.target, &id, &mut body);
+                    }
                     result
                 }
                 (false, source) => {
@@ -425,68 +302,23 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                         cmdline,
                         warnings: &warnings,
                     };
-                    run.deliver_status(sink, &mut report, &mut at)
+                    delivery.status(&sink.target, &mut report)
                 }
             };
             let complaints = source.as_ref().filter(|_| sink.is_journal);
-            put_into_words(&result, unknown, &cert, &stats, complaints, said)
+            put_into_words(&result, unknown, &delivery.heard, &stats, complaints, said)
         });
-        let _ = children.push(child.ok());
+        let _ = children.push(child);
     }
-    for (sink, child) in sinks.iter().zip(&mut children) {
-        undelivered = undelivered.saturating_add(usize::from(!finish(sink, child.take(), deadline)));
+    for (sink, child) in sinks.iter().zip(children) {
+        undelivered = undelivered.saturating_add(usize::from(!finish(root, sink, child, &stop, deadline)));
+    }
+    if bad > 0 {
+        say_at_last(root, &mut |line| {
+            line.dec(bad as u64).str(" of the sinks cannot be used; see rdreport check");
+        });
     }
     if undelivered == 0 { DONE } else { UNDELIVERED }
-}
-
-/// What a sink's process says of its end, and its exit status.
-fn put_into_words(
-    result: &Result<Outcome, Error>,
-    unknown: Option<Result<Outcome, Error>>,
-    cert: &CertFacts,
-    stats: &Stats,
-    source: Option<&Source>,
-    said: &mut [u8; WORDS_MAX],
-) -> (u8, usize) {
-    let mut line = Text::new(said);
-    let mut status = match result {
-        Ok(outcome) => {
-            line.str("delivered (").dec(outcome.status.into()).str(", ").dec(outcome.sent).str(" bytes");
-            for (count, what) in [
-                (stats.entries, " entries"),
-                (stats.left_out, " entries left out beyond rd.report.journal.max="),
-                (stats.masked, " secrets masked"),
-            ] {
-                if count > 0 {
-                    line.str(", ").dec(count).str(what);
-                }
-            }
-            line.str(")");
-            DONE
-        }
-        Err(e) => {
-            line.str("not delivered: ");
-            words::error(*e, cert, &mut line);
-            UNDELIVERED
-        }
-    };
-    if let Some(source) = source {
-        for_each_complaint(source, &mut |complaint| {
-            line.str("; ").str(complaint);
-        });
-    }
-    match unknown {
-        Some(Ok(outcome)) => {
-            line.str(": delivered (").dec(outcome.status.into()).str(", ").dec(outcome.sent).str(" bytes)");
-        }
-        Some(Err(e)) => {
-            line.str(": not delivered: ");
-            words::error(e, cert, &mut line);
-            status = UNDELIVERED;
-        }
-        None => {}
-    }
-    (status, line.as_bytes().len())
 }
 
 /// What could not be read of the journal so far, as warnings.
@@ -494,41 +326,37 @@ fn complain(source: &Source, warnings: &mut Warnings) {
     for_each_complaint(source, &mut |complaint| warnings.add(&[complaint]));
 }
 
-fn for_each_complaint(source: &Source, take: &mut dyn FnMut(&str)) {
-    for index in 0.. {
-        let mut buf = [0; COMPLAINT_MAX];
-        let mut text = Text::new(&mut buf);
-        if !source.complaint(index, &mut text) {
-            break;
-        }
-        if !text.as_str().is_empty() {
-            take(text.as_str());
-        }
-    }
-}
-
 /// Waits for a sink's process and prints its line; gives whether the sink got what it was to get.
-fn finish(sink: &SinkOf<'_>, child: Option<Child>, deadline: Deadline) -> bool {
+fn finish(root: &Root, sink: &SinkOf<'_>, child: Result<Child, Errno>, stop: &Stop, deadline: Deadline) -> bool {
     let mut words = [0; WORDS_MAX];
     let grace = deadline.left_ms().saturating_add(GRACE_MS);
     let (ended, len) = match child {
-        Some(child) => child.wait(Deadline::after_ms(grace), &mut words),
-        None => (Ended::Late, 0),
+        Ok(child) => {
+            let (ended, len) = child.wait(stop, Deadline::after_ms(grace), &mut words);
+            (Ok(ended), len)
+        }
+        Err(e) => (Err(e), 0),
     };
+    let is_delivered = ended == Ok(Ended::Exit(DONE));
     let said = words.get(..len).and_then(|said| core::str::from_utf8(said).ok()).unwrap_or_default();
-    say(&mut |line| {
+    let mut print = |line: &mut Text<'_>| {
         put_name(sink, line);
         line.str(": ");
         match ended {
-            Ended::Exit(_) if !said.is_empty() => line.str(said),
-            Ended::Exit(code) => line.str("not delivered: its process ended with status ").dec(code.into()),
-            Ended::Signal(signal) => {
-                line.str("not delivered: its process died of signal ").dec(signal.unsigned_abs().into())
+            Ok(Ended::Exit(_)) if !said.is_empty() => line.str(said),
+            Ok(ended) => words::ended(ended, line),
+            Err(e) => {
+                line.str("not delivered: no process can be made for it: ");
+                words::errno(e, line);
+                line
             }
-            Ended::Late => line.str("not delivered in time; raise rd.report.timeout="),
         };
-    });
-    ended == Ended::Exit(DONE)
+    };
+    match is_delivered {
+        true => say(&mut print),
+        false => say_at_last(root, &mut print),
+    }
+    is_delivered
 }
 
 /// The journal as it is now, if a sink or the status wants it; asked of journald to be written first, so that a line that was logged just
@@ -873,16 +701,28 @@ fn print_warnings(warnings: &Warnings) {
 /// Prints a line to standard error, in one piece so that lines of several processes do not mix.
 fn say(words: &mut dyn FnMut(&mut Text<'_>)) {
     let mut buf = [0; LINE_MAX];
-    let mut line = Text::new(&mut buf);
+    let _ = Output::stderr().put(line(words, &mut buf));
+}
+
+/// Prints a line where somebody may see it even if standard error goes nowhere: to the console and the kernel's log as well.
+fn say_at_last(root: &Root, words: &mut dyn FnMut(&mut Text<'_>)) {
+    let mut buf = [0; LINE_MAX];
+    let line = line(words, &mut buf);
+    let _ = Output::stderr().put(line);
+    console::print(root, line);
+}
+
+/// A line of ours, with its end.
+fn line<'b>(words: &mut dyn FnMut(&mut Text<'_>), buf: &'b mut [u8; LINE_MAX]) -> &'b [u8] {
+    let mut line = Text::new(buf);
     line.str("rdreport: ");
     words(&mut line);
-    let len = line.as_bytes().len();
     // The line end takes the place of what would not have fitted.
-    let len = len.min(LINE_MAX - 1);
+    let len = line.as_bytes().len().min(LINE_MAX - 1);
     if let Some(end) = buf.get_mut(len) {
         *end = b'\n';
     }
-    let _ = Output::stderr().put(buf.get(..=len).unwrap_or_default());
+    buf.get(..=len).unwrap_or_default()
 }
 
 /// Runs what prints to standard output; gives the exit status.

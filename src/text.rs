@@ -176,6 +176,20 @@ fn floor_char_boundary(s: &str, max: usize) -> usize {
     at
 }
 
+/// Seconds since 1970 of a date and time in UTC: year, month, day, hour, minute, second. What is before is 0, what is none is `None`.
+pub fn since_1970([year, month, day, hour, minute, second]: [u64; 6]) -> Option<u64> {
+    if year > 9999 || !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 60
+    {
+        return None;
+    }
+    // Days from 0000-03-01 on, so that the leap day is the last of its year; 719468 of them are before 1970.
+    let (year, month) =
+        if month > 2 { (year, month.saturating_sub(3)) } else { (year.checked_sub(1)?, month.saturating_add(9)) };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day.saturating_sub(1);
+    let days = days.saturating_sub(719_468);
+    Some(days * 86_400 + hour * 3600 + minute * 60 + second)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@ use crate::http::url::NotUrl;
 use crate::net::NAMESERVER_PLACES;
 use crate::net::trust::CertFacts;
 use crate::sys::Errno;
+use crate::sys::process::Ended;
 use crate::target::NoTarget;
 use crate::text::{Text, rfc3339};
 
@@ -56,12 +57,32 @@ pub fn errno(e: Errno, out: &mut Text<'_>) {
         Errno::TIMEDOUT => "timed out",
         Errno::IO => "input/output error",
         Errno::NOSPC => "no space left",
+        Errno::NOMEM => "no memory left",
+        Errno::AGAIN => "not now, as there are too many",
         _ => {
             out.str("error ").dec(e.raw_os_error().unsigned_abs().into());
             return;
         }
     };
     out.str(known);
+}
+
+/// Says how a sink's process ended that had no words of its own.
+pub fn ended<'a, 'b>(ended: Ended, out: &'a mut Text<'b>) -> &'a mut Text<'b> {
+    /// `SIGSYS` and `SIGKILL`, the same on all architectures that Rust supports but MIPS.
+    const SIGSYS: i32 = 31;
+    const SIGKILL: i32 = 9;
+    out.str("not delivered");
+    match ended {
+        Ended::Exit(code) => out.str(": its process ended with status ").dec(code.into()),
+        Ended::Signal(SIGSYS) => {
+            out.str(": its process died of signal SYS: a system call that its sandbox has no place for")
+        }
+        Ended::Signal(SIGKILL) => out.str(": its process was killed (signal 9), maybe since there is no memory left"),
+        Ended::Signal(signal) => out.str(": its process died of signal ").dec(signal.unsigned_abs().into()),
+        Ended::Late => out.str(" in time; raise rd.report.timeout="),
+        Ended::Stopped => out.str(": rdreport was told to end (SIGTERM, SIGINT or SIGHUP)"),
+    }
 }
 
 fn net(error: NetError, out: &mut Text<'_>) {

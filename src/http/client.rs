@@ -6,6 +6,7 @@
 use crate::error::{Error, HttpError, NetError};
 use crate::http::body::{CHUNK_END, CHUNK_HEAD, Decoder, LAST_CHUNK, chunk_head};
 use crate::http::head::{self, Answer, Fields};
+use crate::http::retry::{self, Tries};
 use crate::http::url::{Url, split_scheme};
 use crate::net::tls::Tls;
 use crate::net::trust::{CertFacts, Trust};
@@ -61,6 +62,19 @@ pub struct Outcome {
     pub kept: usize,
 }
 
+/// What is learnt on the way, however it ends.
+#[derive(Default)]
+pub struct Heard {
+    /// What the server's certificate says of itself.
+    pub cert: CertFacts,
+    /// How often it was tried.
+    pub tries: Tries,
+    /// Seconds after which the server asked to be tried again.
+    retry_after_s: Option<u64>,
+    /// Where it redirects to.
+    location: String<URL_MAX>,
+}
+
 /// Where and how to connect.
 pub struct Client<'a> {
     /// How names are looked up.
@@ -70,8 +84,8 @@ pub struct Client<'a> {
 }
 
 impl Client<'_> {
-    /// Sends `body` to `url` by `method`, following redirects. As much of the answer's body as fits goes into `keep`, and what the server's
-    /// certificate says of itself into `cert`.
+    /// Sends `body` to `url` by `method`, following redirects, and again after errors that may pass. As much of the answer's body as fits
+    /// goes into `keep`.
     #[allow(clippy::too_many_arguments)] // as for `exchange`
     pub fn send(
         &self,
@@ -81,26 +95,52 @@ impl Client<'_> {
         body: &mut dyn Body,
         keep: &mut [u8],
         deadline: Deadline,
-        cert: &mut CertFacts,
+        heard: &mut Heard,
+    ) -> Result<Outcome, Error> {
+        let mut earlier = None;
+        loop {
+            heard.tries.count = heard.tries.count.saturating_add(1);
+            heard.retry_after_s = None;
+            match self.once(method, url, fields, body, keep, deadline, heard) {
+                Ok(outcome) => return Ok(outcome),
+                // The time was over: why it was not enough is what went wrong before.
+                Err(e) if deadline.passed() => return Err(earlier.unwrap_or(e)),
+                Err(e) if heard.tries.wait(e, heard.retry_after_s, deadline) => earlier = Some(e),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Sends as [`Client::send`] does, without trying again.
+    #[allow(clippy::too_many_arguments)] // as for `exchange`
+    pub fn once(
+        &self,
+        method: &str,
+        url: &str,
+        fields: &Fields<'_>,
+        body: &mut dyn Body,
+        keep: &mut [u8],
+        deadline: Deadline,
+        heard: &mut Heard,
     ) -> Result<Outcome, Error> {
         let mut target: String<URL_MAX> = String::new();
         target.push_str(url).map_err(|_| HttpError::BadUrl)?;
         let mut fields = *fields;
         for _ in 0..=REDIRECTS_MAX {
             let url = Url::parse(&target).map_err(|_| HttpError::BadUrl)?;
-            let mut location = String::new();
             let mut tcp = crate::net::connect(self.dial, url.host, url.port, deadline)?;
             let outcome = match url.tls {
                 true => {
-                    let mut tls = Tls::connect(&mut tcp, url.host, self.trust, cert, deadline)?;
-                    exchange(&mut tls, method, &url, &fields, body, keep, deadline, &mut location)?
+                    let until = retry::patience(deadline);
+                    let mut tls = Tls::connect(&mut tcp, url.host, self.trust, &mut heard.cert, until)?;
+                    exchange(&mut tls, method, &url, &fields, body, keep, deadline, heard)?
                 }
-                false => exchange(&mut tcp, method, &url, &fields, body, keep, deadline, &mut location)?,
+                false => exchange(&mut tcp, method, &url, &fields, body, keep, deadline, heard)?,
             };
             if !matches!(outcome.status, 307 | 308) {
                 return Ok(outcome);
             }
-            let next = resolve(&url, &location)?;
+            let next = resolve(&url, &heard.location)?;
             let new = Url::parse(&next).map_err(|_| HttpError::BadLocation)?;
             if url.tls && !new.tls {
                 // What was to be secret on its way would not be any more.
@@ -117,7 +157,7 @@ impl Client<'_> {
 }
 
 /// Sends a request and receives its answer over `transport`. An answer that is neither 2xx nor 307 or 308 is an error; the target of the
-/// latter goes into `location`.
+/// latter goes into `heard`.
 #[allow(clippy::too_many_arguments)] // one call in the binary; a struct would only name them twice
 pub fn exchange(
     transport: &mut dyn Transport,
@@ -127,24 +167,42 @@ pub fn exchange(
     body: &mut dyn Body,
     keep: &mut [u8],
     deadline: Deadline,
-    location: &mut String<URL_MAX>,
+    heard: &mut Heard,
 ) -> Result<Outcome, Error> {
     let mut exchange = Exchange::new(transport, deadline);
     let answer = match exchange.request(method, url, fields, body) {
-        Ok(()) => exchange.wait_for_answer()?,
+        Ok(()) => {
+            exchange.deadline = retry::patience(deadline);
+            exchange.wait_for_answer()?
+        }
         // The reason is in the answer.
         Err(Error::Http(HttpError::Answered)) => exchange.refusal()?,
         Err(e) => return Err(e),
     };
     let mut outcome = Outcome { status: answer.status, sent: exchange.sent, kept: 0 };
     match answer.status {
-        _ if answer.is_success() => outcome.kept = exchange.read_body(&answer, keep)?,
+        _ if answer.is_success() => {
+            let is_wanted = !keep.is_empty();
+            if is_wanted {
+                exchange.deadline = deadline;
+            }
+            outcome.kept = match exchange.read_body(&answer, keep) {
+                // It has said that all is well, and then dawdles.
+                Err(Error::Net(NetError::Timeout)) if !is_wanted => 0,
+                read => read?,
+            };
+        }
         307 | 308 => {
             let target = answer.field("Location", &exchange.head).ok_or(HttpError::BadLocation)?;
-            location.push_str(target).map_err(|_| HttpError::BadLocation)?;
+            heard.location.clear();
+            heard.location.push_str(target).map_err(|_| HttpError::BadLocation)?;
         }
         status @ 301..=303 => return Err(HttpError::RedirectRefused(status).into()),
-        status => return Err(HttpError::Status(status).into()),
+        status => {
+            let after = answer.field("Retry-After", &exchange.head);
+            heard.retry_after_s = after.and_then(|after| retry::asked_s(after, answer.field("Date", &exchange.head)));
+            return Err(HttpError::Status(status).into());
+        }
     }
     exchange.transport.finish();
     Ok(outcome)
@@ -421,7 +479,7 @@ mod tests {
     fn run(peer: &mut Script, body: &mut dyn Body, keep: &mut [u8]) -> Result<Outcome, Error> {
         let url = Url::parse("http://h/p").unwrap();
         let fields = Fields { content_type: None, gzip: false, length: body.length(), report_id: "id", own: b"" };
-        exchange(peer, "POST", &url, &fields, body, keep, Deadline::after_ms(1000), &mut String::new())
+        exchange(peer, "POST", &url, &fields, body, keep, Deadline::after_ms(1000), &mut Heard::default())
     }
 
     const LATE: usize = usize::MAX;

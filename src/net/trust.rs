@@ -557,15 +557,7 @@ fn time(der: &mut Der<'_>) -> Option<u64> {
     };
     let (month, day) = (number(2)?, number(2)?);
     let (hour, minute, second) = (number(2)?, number(2)?, number(2)?);
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 60 {
-        return None;
-    }
-    // Days from 0000-03-01 on, so that the leap day is the last of its year; 719468 of them are before 1970.
-    let (year, month) =
-        if month > 2 { (year, month.saturating_sub(3)) } else { (year.checked_sub(1)?, month.saturating_add(9)) };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day.saturating_sub(1);
-    let days = days.saturating_sub(719_468);
-    Some(days * 86_400 + hour * 3600 + minute * 60 + second)
+    crate::text::since_1970([year, month, day, hour, minute, second])
 }
 
 /// A number in decimal, at compile time.

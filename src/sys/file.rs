@@ -1,6 +1,8 @@
 //! Files and folders below a root (`--root`), read with buffers that the caller sized.
 
+use crate::sys::time::Deadline;
 use core::mem::MaybeUninit;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, RawDir, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
@@ -32,6 +34,12 @@ impl Root {
     pub fn file(&self, path: impl AsRef<[u8]>) -> Result<File, Errno> {
         // O_NONBLOCK: a FIFO or a device in place of a file must not hold us up.
         self.open(path.as_ref(), OFlags::RDONLY | OFlags::NONBLOCK).map(File)
+    }
+
+    /// Opens what is there, a device or a file, for writing at its end. It neither waits for a device nor becomes its session's.
+    pub fn output(&self, path: impl AsRef<[u8]>) -> Result<File, Errno> {
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK | OFlags::NOCTTY;
+        self.open(path.as_ref(), flags).map(File)
     }
 
     /// What is at `path`, without opening it: for a socket.
@@ -85,6 +93,30 @@ impl File {
             }
         }
         Ok(len)
+    }
+
+    /// Writes all of `bytes`, or what is taken until `deadline`.
+    pub fn write(&self, bytes: &[u8], deadline: Deadline) -> Result<(), Errno> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match rustix::io::write(&self.0, rest) {
+                Ok(n) => rest = rest.get(n..).unwrap_or_default(),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    if let Ok(0) | Err(_) = poll(&mut [PollFd::new(&self.0, PollFlags::OUT)], Some(&deadline.left())) {
+                        return Err(Errno::AGAIN);
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether standard error leads to the same file or device.
+    pub fn is_stderr(&self) -> bool {
+        let place = |fd: BorrowedFd<'_>| fstat(fd).map(|stat| (stat.st_dev, stat.st_ino, stat.st_rdev));
+        matches!((place(self.as_fd()), place(super::process::stderr())), (Ok(one), Ok(other)) if one == other)
     }
 
     /// Reads on from where the last read ended; 0 is the end.

@@ -1,0 +1,230 @@
+//! What a sink's process does: sends the status or the journal to one server, and says in a few words how that ended.
+
+use crate::encode::{self, Format, Stats};
+use crate::error::Error;
+use crate::http::client::{Body, Client, Heard, Outcome};
+use crate::http::head::Fields;
+use crate::journal::source::Source;
+use crate::net::Dial;
+use crate::net::trust::Trust;
+use crate::report::Report;
+use crate::sink::{Count, Sink};
+use crate::sys::process::WORDS_MAX;
+use crate::sys::time::Deadline;
+use crate::target::{Kind, Target};
+use crate::text::Text;
+use crate::{gzip, words};
+
+/// Exit status of a sink's process that delivered.
+pub const DELIVERED: u8 = 0;
+/// Exit status of one that did not.
+pub const UNDELIVERED: u8 = 1;
+
+/// Longest sentence about the journal.
+pub const COMPLAINT_MAX: usize = 256;
+
+/// How a sink is reached, and until when.
+pub struct Delivery<'a> {
+    /// How names are looked up.
+    pub dial: Dial<'a>,
+    /// Which servers are trusted.
+    pub trust: &'a Trust,
+    /// Lines of the owner's header fields.
+    pub own: &'a [u8],
+    /// The end of all tries.
+    pub deadline: Deadline,
+    /// What was learnt on the way.
+    pub heard: Heard,
+}
+
+impl Delivery<'_> {
+    /// Sends the status.
+    pub fn status(&mut self, target: &Target, report: &mut Report<'_>) -> Result<Outcome, Error> {
+        let fields = Fields {
+            content_type: Some("application/json"),
+            gzip: false,
+            length: report.length(),
+            report_id: report.id,
+            own: self.own,
+        };
+        self.send("POST", target, &fields, report)
+    }
+
+    /// Sends the journal.
+    pub fn journal(&mut self, target: &Target, report_id: &str, body: &mut JournalBody<'_>) -> Result<Outcome, Error> {
+        let is_put = target.kind == Kind::Put;
+        if is_put {
+            body.count()?;
+        }
+        // A presigned URL is signed for a request without these.
+        let fields = Fields {
+            content_type: Some(content_type(target.format)).filter(|_| !is_put),
+            gzip: target.gzip.is_some() && !is_put,
+            length: body.length,
+            report_id,
+            own: self.own,
+        };
+        let method = if is_put { "PUT" } else { "POST" };
+        self.send(method, target, &fields, body)
+    }
+
+    /// Sends the files of which no stream can be made, in a request of their own behind the stream's; `None` where there are none, or the
+    /// sink takes one body only. Secrets in them are not masked.
+    pub fn unknown(
+        &mut self,
+        target: &Target,
+        report_id: &str,
+        body: &mut JournalBody<'_>,
+    ) -> Option<Result<Outcome, Error>> {
+        if target.kind != Kind::Post || body.format == Format::Raw || !body.source.has_unknown() {
+            return None;
+        }
+        body.format = Format::Unknown;
+        let fields = Fields {
+            content_type: Some(content_type(body.format)),
+            gzip: body.gzip.is_some(),
+            length: None,
+            report_id,
+            own: self.own,
+        };
+        Some(self.send("POST", target, &fields, body))
+    }
+
+    fn send(
+        &mut self,
+        method: &str,
+        target: &Target,
+        fields: &Fields<'_>,
+        body: &mut dyn Body,
+    ) -> Result<Outcome, Error> {
+        let client = Client { dial: &self.dial, trust: self.trust };
+        client.send(method, &target.url, fields, body, &mut [], self.deadline, &mut self.heard)
+    }
+}
+
+fn content_type(format: Format) -> &'static str {
+    match format {
+        Format::Export => "application/vnd.fdo.journal",
+        Format::Json => "application/x-ndjson",
+        Format::Short => "text/plain; charset=utf-8",
+        Format::Raw | Format::Unknown => "application/x-tar",
+    }
+}
+
+/// The journal as a request's body.
+pub struct JournalBody<'a> {
+    /// Where it is read.
+    pub source: &'a mut Source,
+    /// How it is written.
+    pub format: Format,
+    /// Bytes of it, before they are compressed.
+    pub max: Option<u64>,
+    /// Level of compression, if any.
+    pub gzip: Option<u8>,
+    /// Its length, once that is known.
+    pub length: Option<u64>,
+    /// Of the last time that it was written.
+    pub stats: Stats,
+}
+
+impl JournalBody<'_> {
+    /// Learns the length by making the body once for nothing.
+    fn count(&mut self) -> Result<(), Error> {
+        let mut count = Count::default();
+        self.write(&mut count)?;
+        self.length = Some(count.0);
+        Ok(())
+    }
+}
+
+impl Body for JournalBody<'_> {
+    fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    fn write(&mut self, out: &mut dyn Sink) -> Result<(), Error> {
+        let (source, format, max, stats) = (&mut *self.source, self.format, self.max, &mut self.stats);
+        let mut write = |out: &mut dyn Sink| {
+            *stats = encode::stream(source, format, max, out)?;
+            Ok(())
+        };
+        match self.gzip {
+            None => write(out),
+            Some(level) => gzip::compressed(out, level, &mut write),
+        }
+    }
+}
+
+/// What a sink's process says of its end, and its exit status.
+pub fn put_into_words(
+    result: &Result<Outcome, Error>,
+    unknown: Option<Result<Outcome, Error>>,
+    heard: &Heard,
+    stats: &Stats,
+    source: Option<&Source>,
+    said: &mut [u8; WORDS_MAX],
+) -> (u8, usize) {
+    let mut line = Text::new(said);
+    let mut status = match result {
+        Ok(outcome) => {
+            line.str("delivered (").dec(outcome.status.into()).str(", ").dec(outcome.sent).str(" bytes");
+            for (count, what) in [
+                (stats.entries, " entries"),
+                (stats.left_out, " entries left out beyond rd.report.journal.max="),
+                (stats.masked, " secrets masked"),
+            ] {
+                if count > 0 {
+                    line.str(", ").dec(count).str(what);
+                }
+            }
+            if heard.tries.count > 1 {
+                line.str(", ").dec(heard.tries.count.into()).str(" tries");
+            }
+            line.str(")");
+            DELIVERED
+        }
+        Err(e) => {
+            line.str("not delivered");
+            if heard.tries.count > 1 {
+                line.str(" in ").dec(heard.tries.count.into()).str(" tries");
+            }
+            line.str(": ");
+            words::error(*e, &heard.cert, &mut line);
+            if let Some(asked_s) = heard.tries.asked_s {
+                line.str("; it asks to be tried again in ").dec(asked_s).str(" s: raise rd.report.timeout=");
+            }
+            UNDELIVERED
+        }
+    };
+    if let Some(source) = source {
+        for_each_complaint(source, &mut |complaint| {
+            line.str("; ").str(complaint);
+        });
+    }
+    match unknown {
+        Some(Ok(outcome)) => {
+            line.str(": delivered (").dec(outcome.status.into()).str(", ").dec(outcome.sent).str(" bytes)");
+        }
+        Some(Err(e)) => {
+            line.str(": not delivered: ");
+            words::error(e, &heard.cert, &mut line);
+            status = UNDELIVERED;
+        }
+        None => {}
+    }
+    (status, line.as_bytes().len())
+}
+
+/// Gives each sentence on what could not be read of the journal.
+pub fn for_each_complaint(source: &Source, take: &mut dyn FnMut(&str)) {
+    for index in 0.. {
+        let mut buf = [0; COMPLAINT_MAX];
+        let mut text = Text::new(&mut buf);
+        if !source.complaint(index, &mut text) {
+            break;
+        }
+        if !text.as_str().is_empty() {
+            take(text.as_str());
+        }
+    }
+}

@@ -14,11 +14,13 @@
 
 extern crate alloc;
 
+pub mod action;
 pub mod args;
 pub mod encode;
 pub mod error;
 pub mod gzip;
 pub mod http;
+pub mod interlock;
 pub mod journal;
 pub mod net;
 pub mod report;

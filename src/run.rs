@@ -1,6 +1,7 @@
 //! The order of things: arguments, settings, facts, then each sink in a process of its own. The only file that prints, and that picks the
 //! exit status.
 
+use crate::action;
 use crate::args::{Arguments, Usage, Verb};
 use crate::encode::{self, Format, Stats};
 #[cfg(feature = "client-auth")]
@@ -9,13 +10,14 @@ use crate::error::{Error, JournalError};
 use crate::http::client::{Body, Client, Outcome};
 use crate::http::head::Fields;
 use crate::http::url::Url;
+use crate::interlock::{self, Lock};
 use crate::journal::source::Source;
 use crate::journal::{self, units};
 use crate::net::Dial;
 use crate::net::trust::{CertFacts, PEM_MAX, Trust};
 use crate::report::{Facts, Report, new_id};
 use crate::settings::cmdline::Words;
-use crate::settings::{CMDLINE_MAX, KEYS, PREFIX, Settings, State, Warnings, redact};
+use crate::settings::{Action, CMDLINE_MAX, KEYS, PREFIX, Settings, State, Warnings, redact};
 use crate::sink::{Count, Sink, put_all};
 use crate::sys::Errno;
 use crate::sys::file::Root;
@@ -37,6 +39,9 @@ const DONE: u8 = 0;
 const UNDELIVERED: u8 = 1;
 /// Wrong usage.
 const USAGE: u8 = 2;
+
+/// It was reported before, or another run is at it.
+const ALREADY: u8 = 3;
 
 /// Milliseconds by which a status goes ahead of the journal, unless it is through sooner: it is small and matters most.
 const HEAD_START_MS: u64 = 5_000;
@@ -68,6 +73,7 @@ usage: rdreport [--root DIR] VERB [options]
       --message TEXT   what happened, in words
       --code N         what happened, as a number
       --dry-run        say what would be sent where, and send nothing
+      --force          report again what was reported, or success after a failure
   journal              write the journal to standard output
       --format NAME    export, json, short or raw (a tar of the files)
       --gzip           compressed
@@ -77,7 +83,8 @@ usage: rdreport [--root DIR] VERB [options]
 
   --root DIR           read every file below DIR
 
-exit status: 0 delivered or nothing to deliver, 1 not all delivered, 2 wrong usage
+exit status: 0 delivered or nothing to deliver, 1 not all delivered, 2 wrong usage,
+3 reported before
 
 settings, on the kernel command line (the default in brackets):
 ";
@@ -178,7 +185,8 @@ impl<'a> Run<'a> {
                     warn_no_target(key, value, NoTarget::RawSecrets, warnings);
                 }
                 Ok(target) => {
-                    let _ = sinks.push(SinkOf { key, value, target, is_journal });
+                    let number = sinks.len();
+                    let _ = sinks.push(SinkOf { key, value, target, is_journal, number });
                 }
                 Err(why) => {
                     bad = bad.saturating_add(1);
@@ -265,6 +273,8 @@ struct SinkOf<'a> {
     value: &'a str,
     target: Target,
     is_journal: bool,
+    /// Which of this state's sinks it is.
+    number: usize,
 }
 
 /// The journal as a request's body.
@@ -322,7 +332,8 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         }
     };
     let settings = Settings::parse(cmdline, &mut warnings);
-    if settings.is_idle() {
+    let acts = matches!(state, State::Failed | State::Stuck) && settings.action != Action::None;
+    if settings.is_idle() && !acts {
         print_warnings(&warnings);
         say(&mut |line| {
             line.str(
@@ -331,7 +342,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         });
         return DONE;
     }
-    if !settings.on.contains(state) && !settings.journal_on.contains(state) {
+    if !settings.on.contains(state) && !settings.journal_on.contains(state) && !acts {
         say(&mut |line| {
             line.str("'").str(state.as_str()).str("' is not reported; set rd.report.on= to change that");
         });
@@ -344,19 +355,40 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let timeout_s = settings.timeout_s.map_or(default_s, u64::from);
     let deadline = Deadline::after_ms(timeout_s.saturating_mul(1000));
     let run = Run::prepare(root, &settings, cmdline, state, arguments.stage, &mut warnings);
-    let (sinks, bad) = run.sinks(&mut warnings);
+    let (mut sinks, bad) = run.sinks(&mut warnings);
     if arguments.dry_run {
         print_warnings(&warnings);
-        return print(&mut |out| sinks.iter().try_for_each(|sink| describe(&run, sink, out)));
+        return print(&mut |out| {
+            sinks.iter().try_for_each(|sink| describe(&run, sink, out))?;
+            if acts { put_all(out, &["    then: ", settings.action.as_str(), "\n"]) } else { Ok(()) }
+        });
     }
-    let mut source = open_journal(root, state, &settings, &sinks, deadline, &mut warnings);
-    print_warnings(&warnings);
-    let Ok(id) = new_id() else {
+    let Ok(mut id) = new_id() else {
         say(&mut |line| {
             line.str("the kernel gives no random numbers; nothing was sent");
         });
         return UNDELIVERED;
     };
+    let boot_id = &run.facts.boot_id;
+    let mut lock = match Lock::take(root, state, boot_id, arguments.force, &mut id, &mut warnings) {
+        Ok(lock) => lock,
+        Err(why) => {
+            say(&mut |line| words::refused(state, why, line));
+            return ALREADY;
+        }
+    };
+    sinks.retain(|sink| !lock.has_sent(sink.number));
+    let mut source = open_journal(root, state, &settings, &sinks, deadline, &mut warnings);
+    print_warnings(&warnings);
+    if state == State::Succeeded && !arguments.force {
+        let failed = source.as_mut().map(units::failed);
+        let unit = failed.as_ref().and_then(|failed| failed.units.first()).map(|unit| unit.name.as_slice());
+        if unit.is_some() || interlock::has_failed(root, boot_id) {
+            say(&mut |line| words::no_success(unit, line));
+            lock.settle(false);
+            return UNDELIVERED;
+        }
+    }
     let mut undelivered = bad;
     let mut children: Bounded<Option<Child>, SINKS_MAX> = Bounded::new();
     let mut statuses_due = Some(deadline.step_ms(HEAD_START_MS));
@@ -408,7 +440,16 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         let _ = children.push(child.ok());
     }
     for (sink, child) in sinks.iter().zip(&mut children) {
-        undelivered = undelivered.saturating_add(usize::from(!finish(sink, child.take(), deadline)));
+        match finish(sink, child.take(), deadline) {
+            true => lock.sent(sink.number),
+            false => undelivered = undelivered.saturating_add(1),
+        }
+    }
+    // What cannot be used as it is set cannot be delivered by another run either.
+    lock.settle(undelivered == bad);
+    if acts {
+        let tell = &mut |step| say(&mut |line| words::action(settings.action, step, line));
+        action::act(root, settings.action, settings.action_delay_s, &run.facts.kernel, tell);
     }
     if undelivered == 0 { DONE } else { UNDELIVERED }
 }
@@ -504,7 +545,8 @@ fn open_journal(
     warnings: &mut Warnings,
 ) -> Option<Source> {
     let is_sent = sinks.iter().any(|sink| sink.is_journal);
-    if !is_sent && !matches!(state, State::Failed | State::Stuck) {
+    // Progress says nothing of units.
+    if !is_sent && state == State::Running {
         return None;
     }
     journal::sync::sync(root, deadline.step_ms(SYNC_MS));

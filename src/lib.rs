@@ -14,6 +14,7 @@
 
 extern crate alloc;
 
+pub mod action;
 pub mod args;
 pub mod console;
 pub mod delivery;
@@ -21,6 +22,7 @@ pub mod encode;
 pub mod error;
 pub mod gzip;
 pub mod http;
+pub mod interlock;
 pub mod journal;
 pub mod net;
 pub mod report;

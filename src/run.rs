@@ -1,6 +1,7 @@
 //! The order of things: arguments, settings, facts, then each sink in a process of its own. The only file that prints, and that picks the
 //! exit status.
 
+use crate::action;
 use crate::args::{Arguments, Usage, Verb};
 use crate::delivery::{COMPLAINT_MAX, Delivery, JournalBody, UNDELIVERED, for_each_complaint, put_into_words};
 use crate::encode::{Format, Stats};
@@ -9,13 +10,14 @@ use crate::error::TlsError;
 use crate::error::{Error, JournalError};
 use crate::http::client::{Body, Heard};
 use crate::http::url::Url;
+use crate::interlock::{self, Lock};
 use crate::journal::source::Source;
 use crate::journal::{self, units};
 use crate::net::Dial;
 use crate::net::trust::{CertFacts, PEM_MAX, Trust};
 use crate::report::{Facts, Report, new_id};
 use crate::settings::cmdline::Words;
-use crate::settings::{CMDLINE_MAX, KEYS, PREFIX, Settings, State, Warnings, redact};
+use crate::settings::{Action, CMDLINE_MAX, KEYS, PREFIX, Settings, State, Warnings, redact};
 use crate::sink::{Sink, put_all};
 use crate::sys::Errno;
 use crate::sys::file::Root;
@@ -35,6 +37,9 @@ use zeroize::Zeroizing;
 const DONE: u8 = 0;
 /// Wrong usage.
 const USAGE: u8 = 2;
+
+/// It was reported before, or another run is at it.
+const ALREADY: u8 = 3;
 
 /// Milliseconds by which a status goes ahead of the journal, unless it is through sooner: it is small and matters most.
 const HEAD_START_MS: u64 = 5_000;
@@ -64,6 +69,7 @@ usage: rdreport [--root DIR] VERB [options]
       --message TEXT   what happened, in words
       --code N         what happened, as a number
       --dry-run        say what would be sent where, and send nothing
+      --force          report again what was reported, or success after a failure
   journal              write the journal to standard output
       --format NAME    export, json, short or raw (a tar of the files)
       --gzip           compressed
@@ -73,7 +79,8 @@ usage: rdreport [--root DIR] VERB [options]
 
   --root DIR           read every file below DIR
 
-exit status: 0 delivered or nothing to deliver, 1 not all delivered, 2 wrong usage
+exit status: 0 delivered or nothing to deliver, 1 not all delivered, 2 wrong usage,
+3 reported before
 
 settings, on the kernel command line (the default in brackets):
 ";
@@ -174,7 +181,8 @@ impl<'a> Run<'a> {
                     warn_no_target(key, value, NoTarget::RawSecrets, warnings);
                 }
                 Ok(target) => {
-                    let _ = sinks.push(SinkOf { key, value, target, is_journal });
+                    let number = sinks.len();
+                    let _ = sinks.push(SinkOf { key, value, target, is_journal, number });
                 }
                 Err(why) => {
                     bad = bad.saturating_add(1);
@@ -203,6 +211,8 @@ struct SinkOf<'a> {
     value: &'a str,
     target: Target,
     is_journal: bool,
+    /// Which of this state's sinks it is.
+    number: usize,
 }
 
 /// The verbs `failed`, `succeeded`, `running` and `stuck`.
@@ -221,7 +231,8 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         }
     };
     let settings = Settings::parse(cmdline, &mut warnings);
-    if settings.is_idle() {
+    let acts = matches!(state, State::Failed | State::Stuck) && settings.action != Action::None;
+    if settings.is_idle() && !acts {
         print_warnings(&warnings);
         say(&mut |line| {
             line.str(
@@ -230,7 +241,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         });
         return DONE;
     }
-    if !settings.on.contains(state) && !settings.journal_on.contains(state) {
+    if !settings.on.contains(state) && !settings.journal_on.contains(state) && !acts {
         say(&mut |line| {
             line.str("'").str(state.as_str()).str("' is not reported; set rd.report.on= to change that");
         });
@@ -243,19 +254,40 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let timeout_s = settings.timeout_s.map_or(default_s, u64::from);
     let deadline = Deadline::after_ms(timeout_s.saturating_mul(1000));
     let run = Run::prepare(root, &settings, cmdline, state, arguments.stage, &mut warnings);
-    let (sinks, bad) = run.sinks(&mut warnings);
+    let (mut sinks, bad) = run.sinks(&mut warnings);
     if arguments.dry_run {
         print_warnings(&warnings);
-        return print(&mut |out| sinks.iter().try_for_each(|sink| describe(&run, sink, out)));
+        return print(&mut |out| {
+            sinks.iter().try_for_each(|sink| describe(&run, sink, out))?;
+            if acts { put_all(out, &["    then: ", settings.action.as_str(), "\n"]) } else { Ok(()) }
+        });
     }
-    let mut source = open_journal(root, state, &settings, &sinks, deadline, &mut warnings);
-    print_warnings(&warnings);
-    let Ok(id) = new_id() else {
+    let Ok(mut id) = new_id() else {
         say(&mut |line| {
             line.str("the kernel gives no random numbers; nothing was sent");
         });
         return UNDELIVERED;
     };
+    let boot_id = &run.facts.boot_id;
+    let mut lock = match Lock::take(root, state, boot_id, arguments.force, &mut id, &mut warnings) {
+        Ok(lock) => lock,
+        Err(why) => {
+            say(&mut |line| words::refused(state, why, line));
+            return ALREADY;
+        }
+    };
+    sinks.retain(|sink| !lock.has_sent(sink.number));
+    let mut source = open_journal(root, state, &settings, &sinks, deadline, &mut warnings);
+    print_warnings(&warnings);
+    if state == State::Succeeded && !arguments.force {
+        let failed = source.as_mut().map(units::failed);
+        let unit = failed.as_ref().and_then(|failed| failed.units.first()).map(|unit| unit.name.as_slice());
+        if unit.is_some() || interlock::has_failed(root, boot_id) {
+            say(&mut |line| words::no_success(unit, line));
+            lock.settle(false);
+            return UNDELIVERED;
+        }
+    }
     let mut undelivered = bad;
     let stop = Stop::listen();
     let mut children: Bounded<Result<Child, Errno>, SINKS_MAX> = Bounded::new();
@@ -311,12 +343,16 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         let _ = children.push(child);
     }
     for (sink, child) in sinks.iter().zip(children) {
-        undelivered = undelivered.saturating_add(usize::from(!finish(root, sink, child, &stop, deadline)));
+        match finish(root, sink, child, &stop, deadline) {
+            Ok(Ended::Exit(DONE)) => lock.sent(sink.number),
+            _ => undelivered = undelivered.saturating_add(1),
+        }
     }
-    if bad > 0 {
-        say_at_last(root, &mut |line| {
-            line.dec(bad as u64).str(" of the sinks cannot be used; see rdreport check");
-        });
+    // What cannot be used as it is set cannot be delivered by another run either.
+    lock.settle(undelivered == bad);
+    if acts {
+        let tell = &mut |step| say(&mut |line| words::action(settings.action, step, line));
+        action::act(root, settings.action, settings.action_delay_s, &run.facts.kernel, &stop, tell);
     }
     if undelivered == 0 { DONE } else { UNDELIVERED }
 }
@@ -326,8 +362,14 @@ fn complain(source: &Source, warnings: &mut Warnings) {
     for_each_complaint(source, &mut |complaint| warnings.add(&[complaint]));
 }
 
-/// Waits for a sink's process and prints its line; gives whether the sink got what it was to get.
-fn finish(root: &Root, sink: &SinkOf<'_>, child: Result<Child, Errno>, stop: &Stop, deadline: Deadline) -> bool {
+/// Waits for a sink's process and prints its line; gives how it ended.
+fn finish(
+    root: &Root,
+    sink: &SinkOf<'_>,
+    child: Result<Child, Errno>,
+    stop: &Stop,
+    deadline: Deadline,
+) -> Result<Ended, Errno> {
     let mut words = [0; WORDS_MAX];
     let grace = deadline.left_ms().saturating_add(GRACE_MS);
     let (ended, len) = match child {
@@ -337,7 +379,6 @@ fn finish(root: &Root, sink: &SinkOf<'_>, child: Result<Child, Errno>, stop: &St
         }
         Err(e) => (Err(e), 0),
     };
-    let is_delivered = ended == Ok(Ended::Exit(DONE));
     let said = words.get(..len).and_then(|said| core::str::from_utf8(said).ok()).unwrap_or_default();
     let mut print = |line: &mut Text<'_>| {
         put_name(sink, line);
@@ -352,11 +393,11 @@ fn finish(root: &Root, sink: &SinkOf<'_>, child: Result<Child, Errno>, stop: &St
             }
         };
     };
-    match is_delivered {
-        true => say(&mut print),
-        false => say_at_last(root, &mut print),
+    match ended {
+        Ok(Ended::Exit(DONE)) => say(&mut print),
+        _ => say_at_last(root, &mut print),
     }
-    is_delivered
+    ended
 }
 
 /// The journal as it is now, if a sink or the status wants it; asked of journald to be written first, so that a line that was logged just
@@ -370,7 +411,8 @@ fn open_journal(
     warnings: &mut Warnings,
 ) -> Option<Source> {
     let is_sent = sinks.iter().any(|sink| sink.is_journal);
-    if !is_sent && !matches!(state, State::Failed | State::Stuck) {
+    // Progress says nothing of units.
+    if !is_sent && state == State::Running {
         return None;
     }
     journal::sync::sync(root, deadline.step_ms(SYNC_MS));

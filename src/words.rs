@@ -1,9 +1,12 @@
 //! The sentences that a person at a serial console reads: what happened, and which setting would change it.
 
+use crate::action::Step;
 use crate::error::{Error, HttpError, JournalError, NetError, TlsError};
 use crate::http::url::NotUrl;
+use crate::interlock::Refused;
 use crate::net::NAMESERVER_PLACES;
 use crate::net::trust::CertFacts;
+use crate::settings::{Action, State};
 use crate::sys::Errno;
 use crate::sys::process::Ended;
 use crate::target::NoTarget;
@@ -43,6 +46,42 @@ pub fn no_target(why: NoTarget) -> &'static str {
     }
 }
 
+/// Says why a state is not reported now.
+pub fn refused(state: State, why: Refused, out: &mut Text<'_>) {
+    out.str("'").str(state.as_str());
+    match why {
+        Refused::Done => out.str("' was reported before; --force reports it again"),
+        Refused::Busy(pid) => out.str("' is being reported by process ").dec(pid),
+    };
+}
+
+/// Says why success is not reported: a unit that failed, or a failure that was reported.
+pub fn no_success(unit: Option<&[u8]>, out: &mut Text<'_>) {
+    out.str("'succeeded' is refused: ");
+    match unit {
+        Some(unit) => out.str(core::str::from_utf8(unit).unwrap_or("a unit")).str(" failed"),
+        None => out.str("a failure was reported"),
+    };
+    out.str("; once it is repaired, use --force");
+}
+
+/// Says what is about to be done with the machine.
+pub fn action(action: Action, step: Step, out: &mut Text<'_>) {
+    out.str("rd.report.action=").str(action.as_str());
+    match step {
+        Step::Soon(1) => out.str(" in 1 second; any key stops it"),
+        Step::Soon(seconds) => out.str(" in ").dec(seconds.into()).str(" seconds; any key stops it"),
+        Step::Stopped => out.str(": stopped"),
+        Step::Now => out.str(" now"),
+        Step::Would => out.str(" now, were this not below --root"),
+        Step::Refused(e) => {
+            out.str(": the kernel refused: ");
+            errno(e, out);
+            out
+        }
+    };
+}
+
 /// Says what a system call's error means.
 pub fn errno(e: Errno, out: &mut Text<'_>) {
     let known = match e {
@@ -59,6 +98,7 @@ pub fn errno(e: Errno, out: &mut Text<'_>) {
         Errno::NOSPC => "no space left",
         Errno::NOMEM => "no memory left",
         Errno::AGAIN => "not now, as there are too many",
+        Errno::ROFS => "read-only file system",
         _ => {
             out.str("error ").dec(e.raw_os_error().unsigned_abs().into());
             return;

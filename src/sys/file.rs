@@ -4,7 +4,7 @@ use crate::sys::time::Deadline;
 use core::mem::MaybeUninit;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FileType, Mode, OFlags, RawDir, ResolveFlags, fstat, openat, openat2};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
 
 /// Bytes of folder entries asked of the kernel at once: a few dozen names.
@@ -27,7 +27,12 @@ impl Root {
     pub fn new(path: Option<&[u8]>) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = openat(rustix::fs::CWD, path.unwrap_or(b"/"), flags, Mode::empty())?;
-        Ok(Self { dir, is_real: path.is_none() })
+        Ok(Self { dir, is_real: path.is_none_or(|path| path == b"/") })
+    }
+
+    /// Whether it is the machine's own `/`.
+    pub fn is_real(&self) -> bool {
+        self.is_real
     }
 
     /// Opens a file for reading. A leading `/` means this root; with `--root`, symbolic links cannot lead out of it.
@@ -56,6 +61,20 @@ impl Root {
     pub fn read<'a>(&self, path: impl AsRef<[u8]>, buf: &'a mut [u8]) -> Result<&'a [u8], Errno> {
         let len = fill(self.file(path)?.as_fd(), buf)?;
         Ok(buf.get(..len).unwrap_or_default())
+    }
+
+    /// Opens the folder `name` in the folder `parent`, and makes it if it is not there.
+    pub fn make_folder(&self, parent: &str, name: &str) -> Result<Folder, Errno> {
+        let parent = self.folder(parent)?;
+        match rustix::fs::mkdirat(&parent.0, name, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => parent.folder(name.as_bytes()),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Writes `bytes` into a file that is there.
+    pub fn write(&self, path: impl AsRef<[u8]>, bytes: &[u8]) -> Result<(), Errno> {
+        put(self.open(path.as_ref(), OFlags::WRONLY | OFlags::NONBLOCK)?.as_fd(), bytes)
     }
 
     fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
@@ -150,6 +169,34 @@ impl Folder {
         openat(&self.0, name, flags, Mode::empty()).map(Folder)
     }
 
+    /// Reads a file in this folder from its beginning into `buf`, as much as fits.
+    pub fn read<'a>(&self, name: &[u8], buf: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+        let len = fill(self.file(name)?.as_fd(), buf)?;
+        Ok(buf.get(..len).unwrap_or_default())
+    }
+
+    /// Makes a file that was not there before, readable by all.
+    pub fn write_new(&self, name: &[u8], content: &[u8]) -> Result<(), Errno> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = openat(&self.0, name, flags, Mode::from_raw_mode(0o644))?;
+        put(file.as_fd(), content)
+    }
+
+    /// Gives the file `from` a second name, which nothing has yet.
+    pub fn link(&self, from: &[u8], to: &[u8]) -> Result<(), Errno> {
+        rustix::fs::linkat(&self.0, from, &self.0, to, AtFlags::empty())
+    }
+
+    /// Gives the file `from` another name, in place of what has it.
+    pub fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), Errno> {
+        rustix::fs::renameat(&self.0, from, &self.0, to)
+    }
+
+    /// Removes a file.
+    pub fn remove(&self, name: &[u8]) -> Result<(), Errno> {
+        rustix::fs::unlinkat(&self.0, name, AtFlags::empty())
+    }
+
     /// Gives each name in the folder to `visit`, `.` and `..` left out, in the folder's own order; ends early when `visit` says `false`.
     pub fn names(&self, visit: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Errno> {
         let mut buf = [MaybeUninit::uninit(); DIR_BUFFER];
@@ -177,6 +224,19 @@ pub(super) fn fill(from: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno>
         }
     }
     Ok(len)
+}
+
+/// Writes all of `bytes`.
+pub(super) fn put(to: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match rustix::io::write(to, rest) {
+            Ok(n) => rest = rest.get(n..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
 }
 
 impl AsFd for File {

@@ -1,8 +1,9 @@
 //! Processes: arguments, children, signals, output, the end.
 
-use crate::sys::file::fill;
+use crate::sys::file::{fill, put};
 use crate::sys::time::Deadline;
 use core::ffi::{CStr, c_char, c_int};
+use core::ptr::null;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
@@ -15,6 +16,7 @@ use rustix::process::{
 unsafe extern "C" {
     fn fork() -> c_int;
     fn signal(number: c_int, handler: usize) -> usize;
+    fn execve(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
     fn _exit(status: c_int) -> !;
     fn sigprocmask(how: c_int, set: *const SignalSet, old: *mut SignalSet) -> c_int;
     fn signalfd(fd: c_int, set: *const SignalSet, flags: c_int) -> c_int;
@@ -111,11 +113,41 @@ pub enum Ended {
 /// What a child says is written at once, so that it arrives whole (`PIPE_BUF`).
 pub const WORDS_MAX: usize = 1024;
 
+/// Words of a command.
+const COMMAND_MAX: usize = 8;
+/// What a shell gives when a program cannot be run.
+const NOT_RUN: u8 = 127;
+
 impl Child {
     /// Runs `work` in a copy of this process, which dies with this one. It gives an exit status, and the length of what it wrote into the
     /// buffer.
     pub fn spawn(work: &mut dyn FnMut(&mut [u8; WORDS_MAX]) -> (u8, usize)) -> Result<Self, Errno> {
-        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        Self::start(PipeFlags::CLOEXEC, &mut |write| {
+            let mut words = [0; WORDS_MAX];
+            let (status, len) = work(&mut words);
+            let _ = rustix::io::write(write, words.get(..len).unwrap_or_default());
+            status
+        })
+    }
+
+    /// Runs the program `words[0]`, a path, with the others as its arguments and no environment; it dies with this process. It says
+    /// nothing, and ends with 127 if it cannot be run.
+    pub fn command(words: &[&CStr]) -> Result<Self, Errno> {
+        let mut vector = [null(); COMMAND_MAX + 1];
+        for (slot, word) in vector.iter_mut().take(COMMAND_MAX).zip(words) {
+            *slot = word.as_ptr();
+        }
+        // The program holds the pipe open until it ends.
+        Self::start(PipeFlags::empty(), &mut |_| {
+            // SAFETY: `vector` holds pointers to C strings, which live until this returns, and null behind the last; so does the empty
+            // environment.
+            unsafe { execve(*vector.first().unwrap_or(&null()), vector.as_ptr(), [null()].as_ptr()) };
+            NOT_RUN
+        })
+    }
+
+    fn start(flags: PipeFlags, work: &mut dyn FnMut(&OwnedFd) -> u8) -> Result<Self, Errno> {
+        let (read, write) = pipe_with(flags)?;
         let parent = getpid();
         // SAFETY: this process has one thread, so its copy finds no lock held by another.
         let pid = unsafe { fork() };
@@ -126,10 +158,7 @@ impl Child {
                     // It was killed before it could be said that this is to be our end as well.
                     exit(u8::MAX);
                 }
-                let mut words = [0; WORDS_MAX];
-                let (status, len) = work(&mut words);
-                let _ = rustix::io::write(&write, words.get(..len).unwrap_or_default());
-                exit(status)
+                exit(work(&write))
             }
             1.. => Pid::from_raw(pid).map(|pid| Self { pid, words: read }).ok_or(Errno::AGAIN),
             // SAFETY: the address of this thread's `errno`, which `fork` has just set.
@@ -232,15 +261,7 @@ impl Output {
 impl Output {
     /// Writes all of `bytes`.
     pub fn write_all(&mut self, bytes: &[u8]) -> Result<(), Errno> {
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            match rustix::io::write(self.0, rest) {
-                Ok(n) => rest = rest.get(n..).unwrap_or_default(),
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(())
+        put(self.0, bytes)
     }
 }
 
@@ -260,6 +281,11 @@ pub fn read_stdin(buf: &mut [u8]) -> Result<usize, Errno> {
 pub fn ignore_sigpipe() {
     // SAFETY: SIG_IGN is a valid disposition, and no handler of ours is replaced.
     unsafe { signal(SIGPIPE, IGNORE) };
+}
+
+/// The number of this process.
+pub fn id() -> u64 {
+    getpid().as_raw_nonzero().get().unsigned_abs().into()
 }
 
 /// Ends the process with `status`; nothing is run at exit.

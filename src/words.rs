@@ -69,15 +69,10 @@ pub fn errno(e: Errno, out: &mut Text<'_>) {
 
 /// Says how a sink's process ended that had no words of its own.
 pub fn ended<'a, 'b>(ended: Ended, out: &'a mut Text<'b>) -> &'a mut Text<'b> {
-    /// `SIGSYS` and `SIGKILL`, the same on all architectures that Rust supports but MIPS.
-    const SIGSYS: i32 = 31;
     const SIGKILL: i32 = 9;
     out.str("not delivered");
     match ended {
         Ended::Exit(code) => out.str(": its process ended with status ").dec(code.into()),
-        Ended::Signal(SIGSYS) => {
-            out.str(": its process died of signal SYS: a system call that its sandbox has no place for")
-        }
         Ended::Signal(SIGKILL) => out.str(": its process was killed (signal 9), maybe since there is no memory left"),
         Ended::Signal(signal) => out.str(": its process died of signal ").dec(signal.unsigned_abs().into()),
         Ended::Late => out.str(" in time; raise rd.report.timeout="),
@@ -196,7 +191,7 @@ fn tls(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
             time(cert.not_after_s, out);
             out.str(", and it is ");
             time(cert.now_s, out);
-            out.str(" here; renew it, set the clock, or set rd.report.pin=")
+            out.str(" here; renew it, set the clock, or set rd.report.clock=lenient or rd.report.pin=")
         }
         TlsError::NotYetValid => {
             subject(out);

@@ -69,6 +69,8 @@ pub struct Heard {
     pub cert: CertFacts,
     /// How often it was tried.
     pub tries: Tries,
+    /// The time by the server's clock (`Date`), seconds since 1970, of the last answer that told it.
+    pub date_s: Option<u64>,
     /// Seconds after which the server asked to be tried again.
     retry_after_s: Option<u64>,
     /// Where it redirects to.
@@ -179,6 +181,7 @@ pub fn exchange(
         Err(Error::Http(HttpError::Answered)) => exchange.refusal()?,
         Err(e) => return Err(e),
     };
+    heard.date_s = answer.field("Date", &exchange.head).and_then(retry::http_date).or(heard.date_s);
     let mut outcome = Outcome { status: answer.status, sent: exchange.sent, kept: 0 };
     match answer.status {
         _ if answer.is_success() => {

@@ -10,6 +10,8 @@ pub mod file;
 pub mod process;
 #[allow(unsafe_code)]
 pub mod random;
+#[allow(unsafe_code)]
+pub mod sandbox;
 pub mod sock;
 #[allow(unsafe_code)]
 pub mod time;

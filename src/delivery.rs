@@ -34,6 +34,8 @@ pub struct Delivery<'a> {
     pub dial: Dial<'a>,
     /// Which servers are trusted.
     pub trust: Trust,
+    /// What is gone through to servers that are not near.
+    pub proxy: Option<Url<'a>>,
     /// Lines of the owner's header fields.
     pub own: &'a [u8],
     /// The end of all tries.
@@ -100,7 +102,7 @@ impl Delivery<'_> {
         fields: &Fields<'_>,
         body: &mut dyn Body,
     ) -> Result<Outcome, Error> {
-        let client = Client { dial: &self.dial, trust: &self.trust };
+        let client = Client { dial: &self.dial, trust: &self.trust, proxy: self.proxy };
         client.send(method, &target.url, fields, body, &mut [], self.deadline, &mut self.heard)
     }
 
@@ -114,7 +116,7 @@ impl Delivery<'_> {
             }
         }
         let fields = Fields { content_type: None, gzip: false, length: Some(0), report_id, own: b"" };
-        let client = Client { dial: &self.dial, trust: &self.trust };
+        let client = Client { dial: &self.dial, trust: &self.trust, proxy: self.proxy };
         let (mut heard, deadline) = (Heard::default(), self.deadline.step_ms(DATE_MS));
         let _ = client.once("HEAD", &plain, &fields, &mut b"".as_slice(), &mut [], deadline, &mut heard);
         if let Some(date_s) = heard.date_s {
@@ -207,6 +209,9 @@ pub fn put_into_words(
             line.str("not delivered");
             if heard.tries.count > 1 {
                 line.str(" in ").dec(heard.tries.count.into()).str(" tries");
+            }
+            if heard.is_by_proxy {
+                line.str(" through rd.report.proxy=");
             }
             line.str(": ");
             words::error(*e, &heard.cert, &mut line);

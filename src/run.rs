@@ -8,6 +8,7 @@ use crate::encode::{Format, Stats};
 use crate::error::TlsError;
 use crate::error::{Error, JournalError};
 use crate::http::client::{Body, Heard};
+use crate::http::proxy;
 use crate::http::url::Url;
 use crate::journal::source::Source;
 use crate::journal::{self, units};
@@ -119,6 +120,8 @@ struct Run<'a> {
     trust: Trust,
     /// Certificates in `trust` beside the built-in ones.
     extra_roots: usize,
+    /// What is gone through to servers that are not near.
+    proxy: Option<Url<'a>>,
     /// Lines of the owner's header fields.
     own: Zeroizing<Vec<u8>>,
     state: State,
@@ -142,7 +145,8 @@ impl<'a> Run<'a> {
             warnings
                 .add(&["the kernel's random numbers are not ready: the keys of TLS are made of what else there is"]);
         }
-        Self { root, settings, cmdline, facts, trust, extra_roots, own, state, stage }
+        let proxy = proxy(settings, warnings);
+        Self { root, settings, cmdline, facts, trust, extra_roots, proxy, own, state, stage }
     }
 
     fn variables(&self) -> Variables<'_> {
@@ -187,7 +191,14 @@ impl<'a> Run<'a> {
     /// How a sink is reached.
     fn delivery(&self, deadline: Deadline) -> Delivery<'_> {
         let dial = Dial { root: self.root, dns: &self.settings.dns, cmdline: self.cmdline };
-        Delivery { dial, trust: self.trust.clone(), own: &self.own, deadline, heard: Heard::default() }
+        Delivery {
+            dial,
+            trust: self.trust.clone(),
+            proxy: self.proxy,
+            own: &self.own,
+            deadline,
+            heard: Heard::default(),
+        }
     }
 }
 
@@ -515,7 +526,23 @@ fn describe(run: &Run<'_>, sink: &SinkOf<'_>, out: &mut dyn Sink) -> Result<(), 
         }
         _ => put_all(out, &[", without TLS: anybody on the way can read it"])?,
     }
+    let url = Url::parse(&sink.target.url).ok();
+    if url.and_then(|url| proxy::on_the_way(run.proxy, &url)).is_some() {
+        put_all(out, &[", through rd.report.proxy="])?;
+    }
     put_all(out, &["\n"])
+}
+
+/// The proxy that the settings name.
+fn proxy<'a>(settings: &Settings<'a>, warnings: &mut Warnings) -> Option<Url<'a>> {
+    let value = settings.proxy?;
+    match Url::parse(value) {
+        Ok(url) if !url.tls => Some(url),
+        _ => {
+            warnings.add(&["rd.report.proxy=: not of the form http://[user:password@]host:port; no proxy is used"]);
+            None
+        }
+    }
 }
 
 /// The roots that the settings add to the built-in ones.

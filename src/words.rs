@@ -133,7 +133,6 @@ fn http(error: HttpError, out: &mut Text<'_>) {
                 403 => " (forbidden); check the credentials in rd.report.header= or in the URL",
                 404 => " (not found); check the path of the URL",
                 405 => " (method not allowed); check the path of the URL",
-                407 => " (proxy authentication required)",
                 413 => " (too large); raise the server's limit, or set rd.report.journal.max=",
                 415 => " (unsupported media type)",
                 429 => " (too many requests)",
@@ -141,6 +140,13 @@ fn http(error: HttpError, out: &mut Text<'_>) {
                 _ => "",
             })
         }
+        HttpError::Proxy(407) => {
+            out.str("the proxy wants credentials (407); put user:password@ into rd.report.proxy=, or correct them")
+        }
+        HttpError::Proxy(code) => out
+            .str("the proxy answered ")
+            .dec(code.into())
+            .str("; check that it lets us reach the host of the URL, or rd.report.proxy="),
         HttpError::RedirectRefused(code) => out
             .str("the server answered ")
             .dec(code.into())

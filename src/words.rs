@@ -140,9 +140,11 @@ fn http(error: HttpError, out: &mut Text<'_>) {
                 _ => "",
             })
         }
-        HttpError::Proxy(407) => {
-            out.str("the proxy wants credentials (407); put user:password@ into rd.report.proxy=, or correct them")
-        }
+        // Some say 401 where there are wrong ones.
+        HttpError::Proxy(code @ (401 | 407)) => out
+            .str("the proxy wants credentials (")
+            .dec(code.into())
+            .str("); put user:password@ into rd.report.proxy=, or correct them"),
         HttpError::Proxy(code) => out
             .str("the proxy answered ")
             .dec(code.into())

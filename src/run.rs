@@ -467,6 +467,7 @@ fn print_journal(root: &Root, arguments: &Arguments) -> u8 {
         });
         return UNDELIVERED;
     }
+    journal::sync::sync(root, Deadline::after_ms(SYNC_MS));
     let result = Source::open(root).map_err(Error::Journal).and_then(|mut source| {
         source.restart(settings.journal_redact);
         let (format, max) = (arguments.format, settings.journal_max);

@@ -310,7 +310,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                 child.listen(&stop, due);
             }
         }
-        let child = Child::spawn(&mut |said| {
+        let mut work = |said: &mut [u8; WORDS_MAX]| {
             sandbox::enter(root);
             let mut delivery = run.delivery(deadline);
             let mut stats = Stats::default();
@@ -350,7 +350,9 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
             };
             let complaints = source.as_ref().filter(|_| sink.is_journal);
             put_into_words(&result, unknown, &delivery.heard, &stats, complaints, said)
-        });
+        };
+        // Once told to end, it begins nothing new.
+        let child = if stop.is_asked() { Err(Errno::CANCELED) } else { Child::spawn(&mut work) };
         let _ = children.push(child);
     }
     // The secrets of the header fields are needed no more.
@@ -399,6 +401,7 @@ fn finish(
             let (ended, len) = child.wait(stop, Deadline::after_ms(grace), &mut words);
             (Ok(ended), len)
         }
+        Err(Errno::CANCELED) => (Ok(Ended::Stopped), 0),
         Err(e) => (Err(e), 0),
     };
     let said = words.get(..len).and_then(|said| core::str::from_utf8(said).ok()).unwrap_or_default();

@@ -133,6 +133,9 @@ class Server:
         return f"{'https' if self.context else 'http'}://{host}:{self.port}{path}"
 
     def close(self):
+        # A thread that waits in accept() would hold the port until one more peer has come.
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
 
     def _serve(self):

@@ -54,6 +54,8 @@ const TIMEOUT_RUNNING_S: u64 = 10;
 const SINKS_MAX: usize = 2 * crate::settings::SINKS_MAX;
 /// Milliseconds that journald is given to write what it holds.
 const SYNC_MS: u64 = 1_000;
+/// Milliseconds that a line on standard error is waited for.
+const LINE_MS: u64 = 250;
 /// Longest line that is printed.
 const LINE_MAX: usize = 2048;
 
@@ -730,14 +732,14 @@ fn print_warnings(warnings: &Warnings) {
 /// Prints a line to standard error, in one piece so that lines of several processes do not mix.
 fn say(words: &mut dyn FnMut(&mut Text<'_>)) {
     let mut buf = [0; LINE_MAX];
-    let _ = Output::stderr().put(line(words, &mut buf));
+    let _ = Output::stderr().write_by(line(words, &mut buf), Deadline::after_ms(LINE_MS));
 }
 
 /// Prints a line where somebody may see it even if standard error goes nowhere: to the console and the kernel's log as well.
 fn say_at_last(root: &Root, words: &mut dyn FnMut(&mut Text<'_>)) {
     let mut buf = [0; LINE_MAX];
     let line = line(words, &mut buf);
-    let _ = Output::stderr().put(line);
+    let _ = Output::stderr().write_by(line, Deadline::after_ms(LINE_MS));
     console::print(root, line);
 }
 

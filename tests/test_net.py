@@ -60,7 +60,7 @@ class Dns:
     A, AAAA = 1, 28
 
     def __init__(self, names, say=lambda query, truth: [truth], address="::"):
-        self.names, self.say, self.asked, self.tcp_asked = names, say, [], []
+        self.names, self.say, self.asked, self.tcp_asked, self.tcp_hangs = names, say, [], [], False
         self.udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
         self.udp.bind((address, 53))
         threading.Thread(target=self.serve_udp, daemon=True).start()
@@ -71,6 +71,8 @@ class Dns:
                 length, = struct.unpack("!H", self.rfile.read(2))
                 query = self.rfile.read(length)
                 dns.tcp_asked.append(dns.question(query))
+                if dns.tcp_hangs:
+                    time.sleep(60)
                 truth = dns.truth(query)
                 self.wfile.write(struct.pack("!H", len(truth)) + truth)
 
@@ -503,6 +505,37 @@ class Nameservers(InNamespace):
         dns = self.known(lambda query, truth: [truncated(truth)])
         self.resolves(f"nameserver={V4}")
         self.assertEqual(sorted(dns.tcp_asked), [("peer.example", Dns.A), ("peer.example", Dns.AAAA)])
+
+    def test_truncated_and_silent_then(self):
+        dns = self.known(lambda query, truth: [truncated(truth)])
+        dns.tcp_hangs = True
+        self.start("peer.example", f"nameserver={V4}", seconds=4)
+        self.refused(5)
+        self.assertGreater(len(dns.tcp_asked), 0)
+
+    def test_failing_for_a_while(self):
+        heard = []
+        self.known(lambda query, truth: [truth[:3] + b"\x82" + truth[4:]] if heard.append(query) or len(heard) <= 4 else [truth])
+        self.resolves(f"nameserver={V4}", within=6)
+
+    def test_failing_for_ever(self):
+        self.known(lambda query, truth: [truth[:3] + b"\x82" + truth[4:]])
+        self.start("peer.example", f"nameserver={V4}", seconds=3)
+        self.assertIn("the nameservers answered with error 2", self.refused(4))
+
+    def test_silent_for_longer_than_one_try(self):
+        began = time.monotonic()
+        self.known(lambda query, truth: [truth] if time.monotonic() - began > 9 else [])
+        self.resolves(f"nameserver={V4}", within=25)
+
+    def test_an_alias_of_itself(self):
+        def say(query, truth):
+            end = query.index(b"\0", 12) + 5
+            return [query[:2] + b"\x81\x80\0\1\0\1\0\0\0\0" + query[12:end] + Dns.record(5, b"\xc0\x0c")]
+
+        self.known(say)
+        self.start("peer.example", f"nameserver={V4}", seconds=3)
+        self.refused(4)
 
     def test_many_addresses(self):
         Dns({"peer.example": [V4, *(f"192.0.2.{n}" for n in range(100, 200))]}, lambda query, truth: [truncated(truth)])

@@ -184,6 +184,22 @@ class LastResort(unittest.TestCase):
         self.assertEqual(len(self.fails()), 3)
         self.assertLess(time.monotonic() - began, 4)
 
+    def test_a_standard_error_that_nobody_reads(self):
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        os.set_blocking(writer, False)
+        with self.assertRaises(BlockingIOError):
+            while True:
+                os.write(writer, b"x" * 4096)
+        os.set_blocking(writer, True)
+        self.root.write("dev/console", "")
+        began = time.monotonic()
+        result = subprocess.run([BINARY, "--root", self.root.path, "failed"], stderr=writer, timeout=30)
+        os.close(writer)
+        self.assertEqual(result.returncode, 1)
+        self.assertLess(time.monotonic() - began, 5)
+        self.assertEqual(self.read("dev/console").count("not delivered"), 2)
+
     def test_success_says_nothing_there(self):
         good = Server()
         self.addCleanup(good.close)

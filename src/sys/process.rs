@@ -264,6 +264,18 @@ impl Output {
 }
 
 impl Output {
+    /// Writes all of `bytes` once something can be written, or nothing if that is not so by `deadline`: a terminal whose flow is stopped, or
+    /// a pipe that nobody reads, must not hold us up.
+    pub fn write_by(&mut self, bytes: &[u8], deadline: Deadline) -> Result<(), Errno> {
+        loop {
+            match poll(&mut [PollFd::new(&self.0, PollFlags::OUT)], Some(&deadline.left())) {
+                Err(Errno::INTR) => {}
+                Ok(0) => return Err(Errno::AGAIN),
+                _ => return self.write_all(bytes),
+            }
+        }
+    }
+
     /// Writes all of `bytes`.
     pub fn write_all(&mut self, bytes: &[u8]) -> Result<(), Errno> {
         put(self.0, bytes)

@@ -77,7 +77,7 @@ pub struct Heard {
     /// Seconds after which the server asked to be tried again.
     retry_after_s: Option<u64>,
     /// Where it redirects to.
-    location: String<URL_MAX>,
+    pub location: String<URL_MAX>,
 }
 
 /// Where and how to connect.

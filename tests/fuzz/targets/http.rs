@@ -8,7 +8,7 @@
 use heapless::String;
 use libfuzzer_sys::fuzz_target;
 use rdreport::error::{Error, NetError};
-use rdreport::http::client::{Body, Outcome, exchange, resolve};
+use rdreport::http::client::{Body, Heard, Outcome, exchange, resolve};
 use rdreport::http::head::Fields;
 use rdreport::http::url::Url;
 use rdreport::net::Transport;
@@ -74,20 +74,20 @@ type Ended = (Result<Outcome, Error>, Vec<u8>, String<2048>);
 fn run(mut peer: Script<'_>, body: Given) -> Ended {
     let url = Url::parse("http://u:p@h:81/a/b?c").unwrap();
     let fields = Fields { content_type: None, gzip: false, length: body.length(), report_id: "id", own: b"A: b\r\n" };
-    let (mut keep, mut location, mut body) = ([0; 1000], String::new(), body);
+    let (mut keep, mut heard, mut body) = ([0; 1000], Heard::default(), body);
     let sent = body.0 as u64;
-    let ended =
-        exchange(&mut peer, "POST", &url, &fields, &mut body, &mut keep, Deadline::after_ms(60_000), &mut location);
+    let deadline = Deadline::after_ms(60_000);
+    let ended = exchange(&mut peer, "POST", &url, None, &fields, &mut body, &mut keep, deadline, &mut heard);
     if let Ok(outcome) = ended {
         assert!(matches!(outcome.status, 200..=299 | 307 | 308));
         assert!(outcome.kept <= keep.len() && outcome.sent <= sent);
         assert!(outcome.status >= 300 || outcome.sent == sent);
         if outcome.status >= 300 {
-            let _ = resolve(&url, &location).map(|url| Url::parse(&url).is_ok());
+            let _ = resolve(&url, &heard.location).map(|url| Url::parse(&url).is_ok());
         }
     }
     let kept = ended.map_or(0, |outcome| outcome.kept);
-    (ended, keep[..kept].to_vec(), location)
+    (ended, keep[..kept].to_vec(), heard.location)
 }
 
 fuzz_target!(|input: &[u8]| {

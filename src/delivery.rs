@@ -1,7 +1,7 @@
 //! What a sink's process does: sends the status or the journal to one server, and says in a few words how that ended.
 
 use crate::encode::{self, Format, Stats};
-use crate::error::{Error, HttpError, TlsError};
+use crate::error::{Error, HttpError, NetError, TlsError};
 use crate::http::client::{Body, Client, Heard, Outcome, URL_MAX};
 use crate::http::head::Fields;
 use crate::http::url::Url;
@@ -10,6 +10,7 @@ use crate::net::Dial;
 use crate::net::trust::{BUILD_DATE_S, Trust};
 use crate::report::Report;
 use crate::sink::{Count, Sink};
+use crate::sys::Errno;
 use crate::sys::process::WORDS_MAX;
 use crate::sys::time::{self, Deadline};
 use crate::target::{Kind, Target};
@@ -139,8 +140,18 @@ impl Delivery<'_> {
         }
         let fields = Fields { content_type: None, gzip: false, length: Some(0), report_id, own: b"" };
         let client = Client { dial: &self.dial, trust: &self.trust, proxy: self.proxy };
-        let (mut heard, deadline) = (Heard::default(), self.deadline.step_ms(DATE_MS));
-        let _ = client.once("HEAD", &plain, &fields, &mut b"".as_slice(), &mut [], deadline, &mut heard);
+        let mut heard = Heard::default();
+        let least_ms = self.deadline.left_ms() / 2;
+        loop {
+            let until = self.deadline.step_ms(DATE_MS);
+            let ended = client.once("HEAD", &plain, &fields, &mut b"".as_slice(), &mut [], until, &mut heard);
+            // Without a network yet the time is asked for once there is one, unless that takes half of what was left.
+            match ended {
+                Err(Error::Net(NetError::NoRoute | NetError::NoNameserver | NetError::Connect(Errno::HOSTUNREACH)))
+                    if self.deadline.left_ms() > least_ms => {}
+                _ => break,
+            }
+        }
         if let Some(date_s) = heard.date_s {
             self.trust.learn_date(date_s);
         }

@@ -77,6 +77,7 @@ leaf rsapss rsa rsaca localhost server -sigopt rsa_padding_mode:pss -sigopt rsa_
 leaf p256by384 p256 p384ca localhost server -md sha256 -days 30
 leaf expired p256 ca localhost server -startdate 20200101000000Z -enddate 20200102030405Z
 leaf future p256 ca localhost server -startdate 21200101000000Z -enddate 21300101000000Z
+leaf otherfuture p256 ca other.example other -startdate 21200101000000Z -enddate 21300101000000Z
 leaf other p256 ca other.example other
 leaf nosan p256 ca localhost nosan
 leaf unknown p256 stranger localhost server

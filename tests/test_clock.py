@@ -122,6 +122,36 @@ class Clock(InNamespace):
         self.assert_delivered(result, peer, False)
         self.assertEqual(len(plain), 1)
 
+    def test_a_clock_before_the_build_and_a_network_that_is_late(self):
+        asked = threading.Event()
+
+        def tell(connection):
+            connection.recv(65536)
+            asked.set()
+            connection.sendall(f"HTTP/1.1 200 OK\r\nDate: {email.utils.formatdate(IN_FUTURE, usegmt=True)}\r\n\r\n".encode())
+            connection.close()
+
+        peer = Server(tls="otherfuture")
+        self.addCleanup(peer.close)
+        listeners = [(socket.create_server(("0.0.0.0", 80)), tell), (socket.create_server(("0.0.0.0", 443)), peer._connection)]
+        for listener, serve in listeners:
+            self.addCleanup(listener.close)
+            threading.Thread(target=lambda listener=listener, serve=serve: serve(listener.accept()[0]), daemon=True).start()
+        root = Root("rd.report.url=https://other.example/ rd.report.ca=/roots.pem rd.report.timeout=20")
+        self.addCleanup(root.remove)
+        root.write("roots.pem", Pki.read("roots.pem"))
+        root.write("etc/hosts", "192.0.2.1 other.example\n")
+        binary = subprocess.Popen([self.young, "--root", root.path, "failed"], stderr=subprocess.PIPE, text=True)
+        # Longer than the time is asked for.
+        with self.assertRaises(subprocess.TimeoutExpired):
+            binary.wait(4)
+        self.assertFalse(asked.is_set())
+        subprocess.run(["ip", "address", "add", "192.0.2.1/32", "dev", "lo"], check=True)
+        _, said = binary.communicate(timeout=20)
+        self.assertEqual(binary.returncode, 0, said)
+        self.assertTrue(asked.is_set())
+        self.assertEqual(len(peer.requests), 1)
+
     def test_a_clock_before_the_build_and_no_time_told(self):
         # Then it is the day of the build: that certificate is not valid yet, this one is over.
         result, peer, _ = self.report(self.young, "future")

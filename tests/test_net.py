@@ -379,7 +379,7 @@ class Waiting(InNamespace):
             shutil.rmtree(self.root + "/run", ignore_errors=True)
             self.write("/run/.keep", "")
             self.start(host, seconds=2)
-            self.refused(3)
+            self.assertIn("no network: no address or route in time; set rd.neednet=1 ip=dhcp", self.refused(3))
 
 
 class Nameservers(InNamespace):

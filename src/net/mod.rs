@@ -97,21 +97,26 @@ pub fn connect(dial: &Dial<'_>, host: &str, port: u16, deadline: Deadline) -> Re
             Ok(socket) => return Ok(tcp::Tcp::new(socket)),
             Err(e) => e,
         };
-        let until = match e {
-            NetError::NoRoute => deadline,
+        let (e, until) = match e {
+            NetError::NoRoute => (e, deadline),
             // Nobody answers on the link: with an address from the command line that is how a cable looks that has no carrier yet.
-            NetError::Connect(Errno::HOSTUNREACH) => deadline,
+            NetError::Connect(Errno::HOSTUNREACH) => (e, deadline),
             NetError::NoNameserver if Present::now().usable => {
                 let until = *files_until.get_or_insert_with(|| deadline.step_ms(NAMESERVER_MS));
-                if until.passed() { until } else { until.step_ms(FILES_MS) }
+                (e, if until.passed() { until } else { until.step_ms(FILES_MS) })
             }
-            NetError::NoNameserver => deadline,
+            // Without an address there was nobody to tell of one.
+            NetError::NoNameserver => (NetError::NoRoute, deadline),
             e => return Err(Error::Net(e)),
         };
         if until.passed() {
             return Err(Error::Net(e));
         }
         watch.wait(until);
+        if deadline.passed() {
+            // A further try would only say that there was no time for it.
+            return Err(Error::Net(e));
+        }
     }
 }
 

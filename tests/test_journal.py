@@ -328,8 +328,9 @@ class Bounded(unittest.TestCase):
         text = self.read(seeds.journal([[(4, frame)]]), 128 << 20)
         self.assertLess(len(text), (128 << 20) + 1000)
         self.assertIn(b"x [cut by rdreport: %d of %d bytes]\n" % (128 << 20, 8 + (count << 17)), text[-500:])
-        flags, packed = seeds.lz4(b"MESSAGE=" + b"x" * 64_000_000)
-        self.assertTrue(b"x" * 64_000_000 + b"\n" in self.read(seeds.journal([[(flags, packed)]]), 64_000_000))
+        for codec in (seeds.lz4, seeds.xz) if has_xz() else (seeds.lz4,):
+            packed = codec(b"MESSAGE=" + b"x" * 64_000_000)
+            self.assertTrue(b"x" * 64_000_000 + b"\n" in self.read(seeds.journal([[packed]]), 64_000_000))
 
     def test_entries_of_1024_fields(self):
         entry = [(0, b"FIELD_%d=%d" % (number, number)) for number in range(1024)]

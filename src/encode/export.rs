@@ -175,6 +175,11 @@ mod tests {
             .entry(&[(0, b"MESSAGE=-----END RSA PRIVATE KEY-----")])
             .entry(&[(0, b"MESSAGE=MIIEpAIBAAKCAQEA")])
             .finish();
+        // The end is shared with other entries, as journald does with what was logged before.
+        let mut content = content;
+        let end = b"MESSAGE=-----END RSA";
+        let at = content.windows(end.len()).position(|w| w == end).unwrap();
+        content[at - 8] = 2;
         let folder = Folder::with_journals(&[("system.journal", content)]);
         let mut source = folder.source();
         source.restart(true);
@@ -187,6 +192,11 @@ mod tests {
         let end = "-----END RSA PRIVATE KEY-----";
         assert_eq!(messages[1..], ["***", "another process", "***", end, "MIIEpAIBAAKCAQEA"]);
         assert_eq!(stats.masked, 5);
+        assert!(written(&mut source, Format::Export) == (found.clone(), stats), "again");
+        // Where each entry is made twice, to be counted first, as well.
+        let mut out = Vec::new();
+        crate::encode::stream(&mut source, Format::Export, Some(found.len() as u64 - 1), &mut out).unwrap();
+        assert!(String::from_utf8_lossy(&out).ends_with("MESSAGE=MIIEpAIBAAKCAQEA\n\n"));
     }
 
     #[test]

@@ -36,6 +36,7 @@ const HISTORY: u64 = 128 * 1024;
 const MARK_MAX: usize = 80;
 /// Offsets below 256 TiB are told apart; the rest of a key is the file.
 const KEY_OFFSET_BITS: u32 = 48;
+const MESSAGE: Name = name(b"MESSAGE");
 /// What is given of a message that is a line of a private key.
 const WHOLE: &[u8] = b"MESSAGE=***";
 /// Messages that may be lines of a private key after one that began one: RSA with 8192 bits has 100.
@@ -259,6 +260,16 @@ impl Data {
         self.masked = masked;
     }
 
+    /// For how many messages more a private key may go on that began in an entry before.
+    pub(super) fn key_lines(&self) -> u8 {
+        self.key_lines
+    }
+
+    /// As before an entry at which it was so.
+    pub(super) fn set_key_lines(&mut self, key_lines: u8) {
+        self.key_lines = key_lines;
+    }
+
     /// Whether secrets are masked.
     pub fn redacts(&self) -> bool {
         self.redact
@@ -422,7 +433,8 @@ impl Data {
                 }
             }
         }
-        let is_shared = is_shared && field.secret == Secret::Nothing;
+        // A message must be seen each time: it may end a key, and is a secret within one.
+        let is_shared = is_shared && field.secret == Secret::Nothing && !(is_on && field.is_named(MESSAGE));
         if is_shared && len < SLOT_LEN {
             if let Some(end) = scratch.bytes.get_mut(len) {
                 *end = b'\n';

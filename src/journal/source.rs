@@ -48,9 +48,9 @@ pub struct Source {
 /// The number of what is no file: [`Entry::file`] of an entry that is in none.
 pub(super) const RECORD: u16 = u16::MAX;
 
-/// What was found so far: problems, and secrets.
+/// What was found so far: problems, secrets, and whether a private key goes on.
 #[derive(Clone, Copy)]
-pub(crate) struct Found(Problems, u64);
+pub(crate) struct Found(Problems, u64, u8);
 
 /// What could not be read so far.
 #[derive(Clone, Copy, Default)]
@@ -144,13 +144,24 @@ impl Source {
 
     /// What was found so far.
     pub(crate) fn found(&self) -> Found {
-        Found(self.problems, self.data.masked())
+        Found(self.problems, self.data.masked(), self.data.key_lines())
     }
 
     /// As if only this had been found.
-    pub(crate) fn set_found(&mut self, Found(problems, masked): Found) {
+    pub(crate) fn set_found(&mut self, Found(problems, masked, key_lines): Found) {
         self.problems = problems;
         self.data.set_masked(masked);
+        self.data.set_key_lines(key_lines);
+    }
+
+    /// See [`Data::key_lines`]: for an entry that is to be read again, out of order.
+    pub(super) fn key_lines(&self) -> u8 {
+        self.data.key_lines()
+    }
+
+    /// See [`Data::set_key_lines`].
+    pub(super) fn set_key_lines(&mut self, key_lines: u8) {
+        self.data.set_key_lines(key_lines);
     }
 
     /// Entries that the files say they have.

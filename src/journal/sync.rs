@@ -18,19 +18,42 @@ pub fn sync(root: &Root, deadline: Deadline) -> bool {
     if socket.send(CALL) != Ok(CALL.len()) {
         return false;
     }
-    // The answer is {"parameters":{}}, or has an "error". What ends it, and what is in between, does not matter.
-    let mut is_error = false;
+    let mut answer = Answer::default();
     let mut buf = [0; 256];
     loop {
         if wait(&mut core::iter::once(&socket), Ready::In, deadline) == 0 {
             return false;
         }
         let Ok(len @ 1..) = socket.recv(&mut buf) else { return false };
-        let answer = buf.get(..len).unwrap_or_default();
-        is_error |= answer.windows(7).any(|part| part == b"\"error\"");
-        if answer.contains(&0) {
-            return !is_error;
+        if let Some(is_done) = answer.push(buf.get(..len).unwrap_or_default()) {
+            return is_done;
         }
+    }
+}
+
+/// `{"parameters":{}}`, or an object with an `"error"`, which may be cut anywhere. Nothing else of it matters.
+#[derive(Default)]
+struct Answer {
+    /// Bytes of the word seen; all of them stay.
+    matched: usize,
+}
+
+impl Answer {
+    const ERROR: &[u8; 7] = b"\"error\"";
+
+    /// Takes a piece; at the end says whether it is no error.
+    fn push(&mut self, piece: &[u8]) -> Option<bool> {
+        for byte in piece {
+            if *byte == 0 {
+                return Some(self.matched < Self::ERROR.len());
+            }
+            self.matched = match Self::ERROR.get(self.matched) {
+                None => self.matched,
+                Some(next) if next == byte => self.matched.saturating_add(1),
+                Some(_) => usize::from(*byte == b'"'),
+            };
+        }
+        None
     }
 }
 
@@ -71,6 +94,24 @@ mod tests {
         assert!(!synced(Some(b"{\"error\":\"x\"}\0")));
         assert!(!synced(Some(b"{\"param")));
         assert!(!synced(None));
+    }
+
+    #[test]
+    fn an_answer_may_be_cut_anywhere() {
+        for (whole, is_done) in [
+            (&b"{\"parameters\":{}}\0"[..], true),
+            (b"{\"error\":\"x\"}\0", false),
+            (b"{\"a\":\"err\",\"\"error\":0}\0", false),
+            (b"{\"errors\":\"error\0", true),
+            (b"{\"error\":1}", false),
+        ] {
+            for cut in 0..whole.len() {
+                let mut answer = Answer::default();
+                assert_eq!(answer.push(&whole[..cut]), None);
+                let expected = Some(is_done).filter(|_| whole.ends_with(b"\0"));
+                assert_eq!(answer.push(&whole[cut..]), expected, "{cut}");
+            }
+        }
     }
 
     #[test]

@@ -76,6 +76,8 @@ struct Line {
     file: u16,
     items: u32,
     at: u64,
+    /// What was known of private keys before it: see [`Source::key_lines`].
+    key_lines: u8,
 }
 
 /// The fields of an entry that matter here.
@@ -115,25 +117,31 @@ pub fn failed(source: &mut Source) -> Failed {
             seen.clear();
             failed = Failed { units: alloc::vec::Vec::new(), more: 0, ignition: Vec::new() };
         }
+        let key_lines = source.key_lines();
         let facts = Facts::of(source, &entry);
         let name = if facts.unit.is_empty() { &facts.own_unit } else { &facts.unit };
         if !name.is_empty() {
             let index = remember(&mut seen, hash(name), number);
             if let Some(seen) = seen.get_mut(index) {
-                seen.note(&entry, &facts);
+                seen.note(&entry, &facts, key_lines);
                 judge(&mut failed, seen, name, &facts);
             }
         }
         if let Some(message) = facts.message {
+            // It reads the message again.
+            let after = source.key_lines();
+            source.set_key_lines(key_lines);
             ignition(&mut failed.ignition, &mut rank, source, &entry, &facts, message);
+            source.set_key_lines(after);
         }
     }
     for unit in &mut failed.units {
         let unit_hash = hash(&unit.name);
         let Some(seen) = seen.iter().find(|seen| seen.unit == unit_hash) else { continue };
-        for Line { file, items, at } in seen.lines.iter().copied() {
+        for Line { file, items, at, key_lines } in seen.lines.iter().copied() {
             let entry = Entry { file, at, items, ..Entry::default() };
             let Some(message) = Facts::of(source, &entry).message else { continue };
+            source.set_key_lines(key_lines);
             let mut line = Vec::new();
             copy(source, &entry, message, &mut line);
             // There are as many as were remembered.
@@ -256,13 +264,13 @@ fn ignition(
 }
 
 impl Seen {
-    fn note(&mut self, entry: &Entry, facts: &Facts) {
+    fn note(&mut self, entry: &Entry, facts: &Facts, key_lines: u8) {
         if facts.message.is_some() {
             if self.lines.is_full() {
                 self.lines.remove(0);
             }
             // There is room for one.
-            let _ = self.lines.push(Line { file: entry.file, items: entry.items, at: entry.at });
+            let _ = self.lines.push(Line { file: entry.file, items: entry.items, at: entry.at, key_lines });
         }
         if *facts.message_id == *UNIT_PROCESS_EXIT {
             self.exit_code.clone_from(&facts.exit_code);
@@ -433,6 +441,28 @@ mod tests {
         assert_eq!((text(&found.units[0].name), text(&found.units[0].result)), ("b.service", "core-dump"));
         // Whole characters, as many as fit.
         assert_eq!(text(&found.units[0].lines[0]), "ä".repeat(LINE_MAX / 2));
+    }
+
+    #[test]
+    fn the_end_of_a_private_key_is_masked_without_its_beginning() {
+        let mut built = Built::new();
+        let unit: (u8, &[u8]) = (0, b"_SYSTEMD_UNIT=a.service");
+        built = built.entry(&[unit, (0, b"MESSAGE=-----BEGIN RSA PRIVATE KEY-----")]);
+        for _ in 0..20 {
+            built = built.entry(&[unit, (0, b"MESSAGE=MIIEpAIBAAKCAQEA")]);
+        }
+        let id = [b"MESSAGE_ID=", UNIT_FAILURE_RESULT].concat();
+        let content = built
+            .entry(&[unit, (0, b"MESSAGE=-----END RSA PRIVATE KEY-----")])
+            .entry(&[(0, b"UNIT=a.service"), (0, b"UNIT_RESULT=exit-code"), (0, &id), (0, b"MESSAGE=failed")])
+            .finish();
+        let folder = Folder::with_journals(&[("system.journal", content)]);
+        let mut source = folder.source();
+        source.restart(true);
+        let found = failed(&mut source);
+        let lines: std::vec::Vec<&str> = found.units[0].lines.iter().map(|line| text(line)).collect();
+        assert_eq!(lines[..8], ["***"; 8]);
+        assert_eq!(lines[8..], ["-----END RSA PRIVATE KEY-----", "failed"]);
     }
 
     #[test]

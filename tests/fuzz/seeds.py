@@ -71,6 +71,10 @@ def main():
         [(0, b"PRIORITY=6"), (0, b"_HOSTNAME=host"), (0, b"MESSAGE=two\nlines\xff"), (0, b"EMPTY="), (0, b"A=1"), (0, b"A=2")],
         [(0, b"UNIT=a.service"), (0, b"UNIT_RESULT=signal"), (0, b"MESSAGE_ID=d9b373ed55a64feb8242e02dbe79a49c"), (0, b"MESSAGE=failed")],
         [(0, b"MESSAGE=https://u:p@h/?a=b $6$salt$hash \"source\": \"data:,secret\" Authorization: Bearer abc -----BEGIN PRIVATE KEY-----")],
+        [(0, b"MESSAGE=-----BEGIN RSA PRIVATE KEY-----")],
+        [(0, b"MESSAGE=MIIEpAIBAAKCAQEA"), (0, b"_SYSTEMD_UNIT=a.service")],
+        [(0, b"MESSAGE=-----END RSA PRIVATE KEY-----")],
+        [(0, b"MESSAGE=MIIEpAIBAAKCAQEA"), (0, b"_SYSTEMD_UNIT=a.service")],
     ]
     for compact in (False, True):
         name = "compact" if compact else "regular"

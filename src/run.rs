@@ -22,6 +22,7 @@ use crate::settings::{Action, CMDLINE_MAX, KEYS, PREFIX, Settings, State, Warnin
 use crate::sink::{Sink, put_all};
 use crate::sys::Errno;
 use crate::sys::file::Root;
+use crate::sys::machine::Keys;
 use crate::sys::process::{self, Args, Child, Ended, Output, Stop, WORDS_MAX};
 use crate::sys::random;
 use crate::sys::sandbox;
@@ -68,6 +69,8 @@ usage: rdreport [--root DIR] VERB [options]
       --message TEXT   what happened, in words
       --code N         what happened, as a number
       --dry-run        say what would be sent where, and send nothing
+      --wait           with 'stuck': first wait until rd.report.stuck= seconds
+                       after the boot, and report nothing if that is over by then
       --force          report again what was reported, or success after a failure
   journal              write the journal to standard output
       --format NAME    export, json, short or raw (a tar of the files)
@@ -257,6 +260,9 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         });
         return DONE;
     }
+    if arguments.wait && !is_stuck(root, settings.stuck_s) {
+        return DONE;
+    }
     let default_s = match state {
         State::Failed | State::Stuck => TIMEOUT_FAILED_S,
         State::Running | State::Succeeded => TIMEOUT_RUNNING_S,
@@ -279,6 +285,11 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         return UNDELIVERED;
     };
     let boot_id = &run.facts.boot_id;
+    if arguments.wait
+        && [State::Failed, State::Succeeded].iter().any(|ended| interlock::is_reported(root, *ended, boot_id))
+    {
+        return DONE;
+    }
     let mut lock = match Lock::take(root, state, boot_id, arguments.force, &mut id, &mut warnings) {
         Ok(lock) => lock,
         Err(why) => {
@@ -292,7 +303,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     if state == State::Succeeded && !arguments.force {
         let failed = source.as_mut().map(units::failed);
         let unit = failed.as_ref().and_then(|failed| failed.units.first()).map(|unit| unit.name.as_slice());
-        if unit.is_some() || interlock::has_failed(root, boot_id) {
+        if unit.is_some() || interlock::is_reported(root, State::Failed, boot_id) {
             say(&mut |line| words::no_success(unit, line));
             lock.settle(false);
             return UNDELIVERED;
@@ -379,6 +390,15 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         action::act(root, settings.action, settings.action_delay_s, &kernel, &stop, tell);
     }
     if undelivered == 0 { DONE } else { UNDELIVERED }
+}
+
+/// Waits for the watchdog's time; gives whether this is the initramfs still. What takes over from one removes its files.
+fn is_stuck(root: &Root, after_s: u32) -> bool {
+    if after_s == 0 {
+        return false;
+    }
+    Keys::none().pressed(Deadline::after_boot_ms(u64::from(after_s).saturating_mul(1000)));
+    ["init", "etc/initrd-release"].iter().any(|path| root.node(path).is_ok())
 }
 
 /// What could not be read of the journal so far, as warnings.

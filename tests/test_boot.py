@@ -12,6 +12,9 @@ import unittest
 from peers import BINARY, HERE, parse_export
 
 BOOT = os.path.join(HERE, "boot")
+sys.path.insert(0, BOOT)
+from vm import Machine, accelerator  # noqa: E402
+
 CACHE = os.path.join(os.path.abspath(os.environ.get("CARGO_TARGET_DIR", os.path.join(HERE, "..", "target"))), "boot")
 SERVER = "http://10.0.2.2:8000"
 # What a container lacks: devices, so no root device, and no queue for them; the root file system is a folder.
@@ -20,7 +23,7 @@ CONTAINER = {
     "etc/systemd/system/dracut-initqueue.service": "-> /dev/null",
     "etc/systemd/system/sysroot.mount": "[Unit]\nBefore=initrd-root-fs.target\nDefaultDependencies=no\n"
                                         "[Mount]\nWhat=/newroot\nWhere=/sysroot\nType=none\nOptions=bind\n",
-    "newroot/etc/os-release": "ID=test\n",
+    "newroot/etc/os-release": "ID=test\n", "newroot/etc/selinux/config": "SELINUX=disabled\n",
     "newroot/sbin/init": "#!/bin/busybox sh\necho the boot went on > /dev/console\n/bin/busybox poweroff -f\n",
     "newroot/bin/placeholder": "", "newroot/proc/placeholder": "", "newroot/sys/placeholder": "",
     "newroot/dev/placeholder": "", "newroot/run/placeholder": "", "newroot/tmp/placeholder": "",
@@ -54,6 +57,65 @@ class Arrived:
                 self.journals.append(parse_export(gzip.decompress(body)))
 
 
+def prepare(kind):
+    """Makes what a tier needs, and gives where it is."""
+    return subprocess.run([os.path.join(BOOT, "prepare"), CACHE, kind], check=True, stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, "RDREPORT": BINARY}).stdout.strip()
+
+
+class Virtual(unittest.TestCase):
+    """A kernel, its modules, its clock, and devices."""
+
+    def machine(self, kind, *words, **options):
+        machine = Machine(os.path.join(CACHE, "root"), prepare(kind), words, **options)
+        self.addCleanup(machine.close)
+        return machine
+
+    def arrived(self, machine, posts, timeout_s):
+        self.assertTrue(machine.wait(lambda came, _: len(came) >= posts, timeout_s), machine.console())
+        arrived = Arrived({"console": machine.console(), "ended": False, "posts": machine.server.posts})
+        print(f"{self.id().split('.')[-1]}: status after {arrived.after_s} s ({accelerator()[0]})", file=sys.stderr)
+        return arrived
+
+    TINY = ("address=10.0.2.15/24", "gateway=10.0.2.2", "rd.report.url=SERVER/status", "rd.report.journal=SERVER/journal")
+
+    def test_busybox(self):
+        arrived = self.arrived(self.machine("tiny", *self.TINY, memory=256), 2, 120)
+        status = arrived.statuses[0]
+        self.assertEqual((status["state"], status["stage"]), ("failed", "root"))
+        self.assertEqual(status["message"], "no file system has the label root")
+        self.assertTrue(status["clock_trusted"])
+        # There is no journald: it is the kernel's log.
+        self.assertTrue(any(b"Linux version" in entry.get("MESSAGE", b"") for entry in arrived.journals[0]))
+
+    def test_a_panic_is_seen_by_the_hypervisor(self):
+        for device in ("pvpanic", "pvpanic-pci"):
+            with self.subTest(device=device):
+                machine = self.machine("tiny", *self.TINY, "rd.report.action=panic", memory=256,
+                                       more=("-device", device, "-action", "panic=none"))
+                panicked = machine.wait(lambda _, events: "GUEST_PANICKED" in events, 120)
+                self.assertTrue(panicked, machine.console())
+                # Only once all was delivered.
+                self.assertEqual(len(machine.server.posts), 2)
+
+    def test_a_clock_of_long_ago(self):
+        arrived = self.arrived(self.machine("tiny", *self.TINY, memory=256, more=("-rtc", "base=2000-01-01")), 2, 120)
+        self.assertFalse(arrived.statuses[0]["clock_trusted"])
+        self.assertTrue(arrived.statuses[0]["time"].startswith("2000-01-01"))
+
+    def test_ignition(self):
+        config = json.dumps({"ignition": {"version": "3.3.0", "config": {"merge": [{"source": "SERVER/missing.ign"}]}}})
+        machine = self.machine("ignition", "ignition.firstboot", "ignition.platform.id=qemu", "root=LABEL=root", "ip=dhcp",
+                               "quiet", "rd.report.url=SERVER/status", "rd.report.journal=SERVER/journal",
+                               memory=1024, config=config)
+        arrived = self.arrived(machine, 2, 240)
+        status = arrived.statuses[0]
+        self.assertEqual(status["state"], "failed")
+        self.assertIn("ignition-fetch.service", [u["unit"] for u in status["failed_units"]])
+        self.assertIn("resource not found", status["message"])
+        self.assertTrue(any(entry.get("_TRANSPORT") == b"kernel" for entry in arrived.journals[0]))
+
+
 class Namespace(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -61,9 +123,7 @@ class Namespace(unittest.TestCase):
         if why:
             print(f"\nSKIPPED, all boots in namespaces: {why}", file=sys.stderr)
             raise unittest.SkipTest(why)
-        cls.image = subprocess.run([os.path.join(BOOT, "prepare"), CACHE, "namespace"], check=True,
-                                   stdout=subprocess.PIPE, text=True, env={**os.environ, "RDREPORT": BINARY}
-                                   ).stdout.strip()
+        cls.image = prepare("namespace")
 
     def boot(self, *words, config=None, files=None, net="up", posts=2, console="", ends=False, timeout_s=60,
              server=SERVER, **more):
@@ -126,9 +186,10 @@ class Namespace(unittest.TestCase):
         self.assertIn("the boot went on", arrived.console)
 
     def test_no_shell(self):
-        arrived = self.boot("rd.shell=0", config=self.BAD, ends=True)
+        halt = "#!/bin/sh\necho and now it is halted > /dev/console\nexec sleep 1000\n"
+        arrived = self.boot("rd.shell=0", config=self.BAD, console="and now it is halted", files={"usr/sbin/halt": halt})
         self.failed(arrived, "ignition-fetch-offline.service", "Ignition failed")
-        self.assertTrue(arrived.has_ended, arrived.console)
+        self.assertLess(arrived.console.index("delivered (200"), arrived.console.index("and now it is halted"))
 
     def test_unit_and_hook(self):
         arrived = self.boot(config=self.BAD, console="'failed' was reported before", linger_s=1)

@@ -2,19 +2,18 @@
 its own, with a server at 10.0.2.2 and fd00::2, port 8000. Reads what to boot as JSON from standard input, writes what became of it as JSON to
 standard output. Run in fresh network and mount namespaces (`unshare -n -m`), so that nothing of the machine's own is touched, and all of it ends
 with the processes."""
-import base64
-import http.server
 import json
 import os
 import pty
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+
+from receiver import Server
 
 # Mounts what the kernel or QEMU would have there, and becomes init. A container has no kernel command line: systemd takes process 1's arguments
 # for it, all others read the file.
@@ -36,51 +35,6 @@ mkdir -p oldroot; pivot_root . oldroot; cd /; umount -l /oldroot
 arguments=$ARGUMENTS; for name in $(compgen -e); do unset "$name"; done
 export container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin; exec /init $arguments
 '''
-
-
-class Sink(http.server.BaseHTTPRequestHandler):
-    """Keeps what is POSTed, and knows nothing that could be fetched but what it was given."""
-    protocol_version = "HTTP/1.1"
-
-    def body(self):
-        if self.headers.get("Transfer-Encoding") != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        body = b""
-        while True:
-            size = int(self.rfile.readline(), 16)
-            body += self.rfile.read(size)
-            self.rfile.readline()
-            if size == 0:
-                return body
-
-    def do_POST(self):
-        came = time.monotonic()
-        body = self.body()
-        self.answer(200)
-        with self.server.changed:
-            self.server.posts.append({
-                "path": self.path, "after_s": round(came - self.server.began, 3), "headers": dict(self.headers.items()),
-                "body": base64.b64encode(body).decode()})
-            self.server.changed.notify_all()
-
-    def do_GET(self):
-        self.answer(404)
-
-    def answer(self, status):
-        self.send_response(status)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
-
-
-class Server(http.server.ThreadingHTTPServer):
-    address_family = socket.AF_INET6
-
-    def server_bind(self):
-        self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        super().server_bind()
 
 
 def sh(command):
@@ -116,9 +70,7 @@ def boot(want, top):
         file.write(" ".join(want["cmdline"]) + "\n")
     sh("ip link set lo up; ip link add host0 type veth peer name eth0; ip link set host0 up;"
        "ip addr add 10.0.2.2/24 dev host0; ip addr add fd00::2/64 dev host0 nodad")
-    server = Server(("::", 8000), Sink)
-    server.posts, server.changed, server.began = [], threading.Condition(), time.monotonic()
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = Server("::", 8000)
     # Whatever the machine has mounted where: the second hierarchy can be mounted anywhere.
     sh(f"mount -t cgroup2 cgroup2 {here['cgroup']}")
     group = os.path.join(here["cgroup"], f"rdreport-boot-{os.getpid()}")

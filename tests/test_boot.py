@@ -23,7 +23,11 @@ CONTAINER = {
     "etc/systemd/system/dracut-initqueue.service": "-> /dev/null",
     "etc/systemd/system/sysroot.mount": "[Unit]\nBefore=initrd-root-fs.target\nDefaultDependencies=no\n"
                                         "[Mount]\nWhat=/newroot\nWhere=/sysroot\nType=none\nOptions=bind\n",
-    "newroot/etc/os-release": "ID=test\n", "newroot/etc/selinux/config": "SELINUX=disabled\n",
+    "newroot/etc/os-release": "ID=test\n",
+    # Ignition's files stage labels what it makes, which takes a policy and a program.
+    "newroot/etc/selinux/config": "SELINUX=enforcing\nSELINUXTYPE=targeted\n",
+    "newroot/etc/selinux/targeted/contexts/files/file_contexts": "",
+    "usr/sbin/setfiles": "#!/bin/sh\nexit 0\n", "usr/bin/setfiles": "#!/bin/sh\nexit 0\n",
     "newroot/sbin/init": "#!/bin/busybox sh\necho the boot went on > /dev/console\n/bin/busybox poweroff -f\n",
     "newroot/bin/placeholder": "", "newroot/proc/placeholder": "", "newroot/sys/placeholder": "",
     "newroot/dev/placeholder": "", "newroot/run/placeholder": "", "newroot/tmp/placeholder": "",
@@ -169,7 +173,7 @@ class Namespace(unittest.TestCase):
         self.failed(self.boot(config=config), "ignition-fetch-offline.service", "hash verification failed")
 
     def test_ignition_cannot_create_a_user(self):
-        config = ignition(passwd={"users": [{"name": "core", "passwordHash": HASH}]})
+        config = ignition(passwd={"users": [{"name": "core", "passwordHash": HASH, "primaryGroup": "nobodys"}]})
         self.failed(self.boot(config=config), "ignition-files.service", "failed to create users/groups")
 
     def test_ignition_cannot_write_a_file(self):

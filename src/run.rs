@@ -29,7 +29,7 @@ use crate::sys::sandbox;
 use crate::sys::time::Deadline;
 use crate::target::{self, Kind, NoTarget, Target, Variables};
 use crate::text::{DECIMAL_MAX, Text, decimal};
-use crate::{console, gzip, own_fields, words};
+use crate::{console, device, gzip, own_fields, words};
 use alloc::vec;
 use alloc::vec::Vec;
 use heapless::Vec as Bounded;
@@ -322,6 +322,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
             }
         }
         let mut work = |said: &mut [u8; WORDS_MAX]| {
+            let device = (sink.target.kind == Kind::Device).then(|| device::open(root, &sink.target.url));
             sandbox::enter(root);
             let mut delivery = run.delivery(deadline);
             let mut stats = Stats::default();
@@ -332,7 +333,13 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                     let (format, gzip) = (sink.target.format, sink.target.gzip);
                     let max = settings.journal_max;
                     let mut body = JournalBody { source, format, max, gzip, length: None, stats };
-                    let result = delivery.journal(&sink.target, &id, &mut body);
+                    let result = match &device {
+                        Some(device) => device
+                            .as_ref()
+                            .map_err(|e| *e)
+                            .and_then(|device| device::journal(device, &mut body, deadline)),
+                        None => delivery.journal(&sink.target, &id, &mut body),
+                    };
                     stats = body.stats;
                     if result.is_ok() && !settings.journal_redact {
                         unknown = delivery.unknown(&sink.target, &id, &mut body);
@@ -569,7 +576,11 @@ fn describe(run: &Run<'_>, sink: &SinkOf<'_>, out: &mut dyn Sink) -> Result<(), 
         out,
         &[
             "    ",
-            if put_method { "PUT " } else { "POST " },
+            match sink.target.kind {
+                Kind::Put => "PUT ",
+                Kind::Device => "write ",
+                Kind::Post | Kind::JournalRemote => "POST ",
+            },
             if sink.is_journal { "the journal" } else { "the status" },
         ],
     )?;
@@ -578,7 +589,7 @@ fn describe(run: &Run<'_>, sink: &SinkOf<'_>, out: &mut dyn Sink) -> Result<(), 
     put_all(
         out,
         &[match sink.target.format {
-            Format::Json => ": JSON",
+            Format::Json | Format::JsonLines => ": JSON",
             Format::Export => ": export format",
             Format::Short => ": lines for people",
             Format::Raw | Format::Unknown => ": tar of the files",
@@ -588,6 +599,9 @@ fn describe(run: &Run<'_>, sink: &SinkOf<'_>, out: &mut dyn Sink) -> Result<(), 
         Some(level) => put_all(out, &[", gzip level ", decimal(level.into(), &mut [0; DECIMAL_MAX])])?,
         None if sink.is_journal => put_all(out, &[", not compressed"])?,
         None => {}
+    }
+    if sink.target.kind == Kind::Device {
+        return put_all(out, &["\n"]);
     }
     if sink.is_journal {
         put_all(out, &[if put_method { ", with its length" } else { ", chunked" }])?;

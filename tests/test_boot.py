@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from peers import BINARY, HERE, parse_export
@@ -101,6 +102,23 @@ class Virtual(unittest.TestCase):
                 self.assertTrue(panicked, machine.console())
                 # Only once all was delivered.
                 self.assertEqual(len(machine.server.posts), 2)
+
+    def test_the_port_that_kola_reads(self):
+        with tempfile.NamedTemporaryFile() as port:
+            machine = self.machine("tiny", *self.TINY[:3], "rd.report.journal=file:/dev/vport1p1", memory=256, more=(
+                "-device", "virtio-serial-pci", "-chardev", "file,id=port,path=" + port.name,
+                "-device", "virtserialport,chardev=port,name=com.coreos.ignition.journal"))
+            # In the end it powers off.
+            self.assertTrue(machine.wait(lambda _, events: "SHUTDOWN" in events, 120), machine.console())
+            lines = port.read().splitlines()
+            self.assertEqual(lines[-1:], [b"{}"], machine.console())
+            self.assertTrue(any("Linux version" in json.loads(line)["MESSAGE"] for line in lines[:-1]))
+
+    def test_initramfs_tools(self):
+        machine = self.machine("initramfs-tools", "root=/dev/vda1", "rootdelay=1", "ip=10.0.2.15::10.0.2.2:255.255.255.0::eth0:none", "quiet", *self.TINY[2:], memory=512)
+        arrived = self.arrived(machine, 2, 180)
+        self.assertEqual([status["state"] for status in arrived.statuses], ["failed"])
+        self.assertTrue(any(b"Linux version" in entry.get("MESSAGE", b"") for entry in arrived.journals[0]))
 
     def test_a_clock_of_long_ago(self):
         arrived = self.arrived(self.machine("tiny", *self.TINY, memory=256, more=("-rtc", "base=2000-01-01")), 2, 120)

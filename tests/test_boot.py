@@ -255,7 +255,8 @@ class Namespace(unittest.TestCase):
         self.failed(arrived, "ignition-fetch-offline.service", "Ignition failed")
 
     def test_a_failure_before_users_and_network(self):
-        unit = ("[Unit]\nDefaultDependencies=no\nBefore=systemd-sysusers.service systemd-networkd.service\n"
+        unit = ("[Unit]\nDefaultDependencies=no\nAfter=systemd-journald.service\n"
+                "Before=systemd-sysusers.service systemd-networkd.service\n"
                 "OnFailure=emergency.target\nOnFailureJobMode=isolate\n[Service]\nType=oneshot\n"
                 "ExecStart=/bin/sh -c 'echo nothing works; exit 7'\n")
         arrived = self.boot("ip=10.0.2.15::10.0.2.2:255.255.255.0::eth0:none", net="ip", files={

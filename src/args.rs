@@ -40,6 +40,8 @@ pub struct Arguments {
     pub dry_run: bool,
     /// `--force`.
     pub force: bool,
+    /// `--wait`.
+    pub wait: bool,
     /// `--gzip`.
     pub gzip: bool,
     /// `--format`.
@@ -75,6 +77,7 @@ fn parse(at: &mut dyn FnMut(usize) -> Option<&'static [u8]>) -> Result<Arguments
         code: None,
         dry_run: false,
         force: false,
+        wait: false,
         gzip: false,
         format: Format::Export,
     };
@@ -109,6 +112,7 @@ fn parse(at: &mut dyn FnMut(usize) -> Option<&'static [u8]>) -> Result<Arguments
             _ if inline.is_some() => return Err(Usage::Unknown(name)),
             "--dry-run" if is_report => out.dry_run = true,
             "--force" if is_report => out.force = true,
+            "--wait" if verb == Some(Verb::Report(State::Stuck)) => out.wait = true,
             "--gzip" if verb == Some(Verb::Journal) => out.gzip = true,
             "-" if verb == Some(Verb::Check { stdin: false }) => verb = Some(Verb::Check { stdin: true }),
             "--version" | "-V" => return Ok(Arguments { verb: Verb::Version, ..out }),
@@ -165,6 +169,7 @@ mod tests {
             ("failed --stage", Usage::NoValue("--stage")),
             ("failed --code x", Usage::BadValue("--code")),
             ("failed --code=-1", Usage::BadValue("--code")),
+            ("failed --wait", Usage::Unknown("--wait")),
             ("failed --gzip", Usage::Unknown("--gzip")),
             ("failed --dry-run=1", Usage::Unknown("--dry-run")),
             ("journal --stage x", Usage::Unknown("--stage")),

@@ -161,7 +161,7 @@ impl Delivery<'_> {
 fn content_type(format: Format) -> &'static str {
     match format {
         Format::Export => "application/vnd.fdo.journal",
-        Format::Json => "application/x-ndjson",
+        Format::Json | Format::JsonLines => "application/x-ndjson",
         Format::Short => "text/plain; charset=utf-8",
         Format::Raw | Format::Unknown => "application/x-tar",
     }
@@ -223,7 +223,12 @@ pub fn put_into_words(
     let mut line = Text::new(said);
     let mut status = match result {
         Ok(outcome) => {
-            line.str("delivered (").dec(outcome.status.into()).str(", ").dec(outcome.sent).str(" bytes");
+            line.str("delivered (");
+            // A device gives none.
+            if outcome.status > 0 {
+                line.dec(outcome.status.into()).str(", ");
+            }
+            line.dec(outcome.sent).str(" bytes");
             for (count, what) in [
                 (stats.entries, " entries"),
                 (stats.left_out, " entries left out beyond rd.report.journal.max="),

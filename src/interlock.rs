@@ -157,10 +157,9 @@ impl Lock {
     }
 }
 
-/// Whether a failure was reported to anybody in this boot, or is being reported.
-pub fn has_failed(root: &Root, boot_id: &str) -> bool {
+/// Whether this state was reported to anybody in this boot, or is being reported.
+pub fn is_reported(root: &Root, state: State, boot_id: &str) -> bool {
     let Ok(folder) = root.folder("run/rdreport") else { return false };
-    let state = State::Failed;
     let is_alive = |number| {
         let mut buf = [0; MARKER_MAX];
         let marker = folder.read(&name(state, ".start.", Some(number)), &mut buf);
@@ -270,14 +269,14 @@ mod tests {
         let (mut first, id) = machine.take(false, BOOT).unwrap();
         assert_eq!(machine.take(false, BOOT).err(), Some(Refused::Busy(process::id())));
         assert_eq!(machine.take(true, BOOT).err(), Some(Refused::Busy(process::id())));
-        assert!(has_failed(&machine.root(), BOOT));
+        assert!(is_reported(&machine.root(), State::Failed, BOOT));
         first.sent(1);
         first.settle(false);
         // The rest is sent under the same id.
         let other = BOOT.replace('0', "f");
         let (second, same) = machine.take(false, &other).unwrap();
         assert_eq!((same, second.has_sent(0), second.has_sent(1)), (id, false, true));
-        assert!(has_failed(&machine.root(), BOOT));
+        assert!(is_reported(&machine.root(), State::Failed, BOOT));
         second.settle(true);
         machine.process(process::id(), "S", 78);
         assert_eq!(machine.take(false, BOOT).err(), Some(Refused::Done));
@@ -324,6 +323,6 @@ mod tests {
         let lock = Lock::take(&machine.root(), State::Failed, BOOT, false, &mut id, &mut warnings).unwrap();
         assert!(warnings.lines().next().unwrap().starts_with("/run/rdreport: no such file"));
         lock.settle(true);
-        assert!(!has_failed(&machine.root(), BOOT));
+        assert!(!is_reported(&machine.root(), State::Failed, BOOT));
     }
 }

@@ -18,6 +18,7 @@ pub mod action;
 pub mod args;
 pub mod console;
 pub mod delivery;
+pub mod device;
 pub mod encode;
 pub mod error;
 pub mod gzip;

@@ -160,6 +160,15 @@ impl Report<'_> {
         out.put(b"\"")?;
         key("failed_units", out)?;
         self.put_units(out)?;
+        if self.state == State::Stuck {
+            key("starting_units", out)?;
+            out.put(b"[")?;
+            for (i, name) in self.failed.iter().flat_map(|failed| &failed.starting).enumerate() {
+                out.put(if i > 0 { b"," } else { b"" })?;
+                bytes(name, out)?;
+            }
+            out.put(b"]")?;
+        }
         key("warnings", out)?;
         list(&mut self.warnings.lines(), out)?;
         out.put(b"}\n")

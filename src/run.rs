@@ -22,13 +22,14 @@ use crate::settings::{Action, CMDLINE_MAX, KEYS, PREFIX, Settings, State, Warnin
 use crate::sink::{Sink, put_all};
 use crate::sys::Errno;
 use crate::sys::file::Root;
+use crate::sys::machine::Keys;
 use crate::sys::process::{self, Args, Child, Ended, Output, Stop, WORDS_MAX};
 use crate::sys::random;
 use crate::sys::sandbox;
 use crate::sys::time::Deadline;
 use crate::target::{self, Kind, NoTarget, Target, Variables};
 use crate::text::{DECIMAL_MAX, Text, decimal};
-use crate::{console, gzip, own_fields, words};
+use crate::{console, device, gzip, own_fields, words};
 use alloc::vec;
 use alloc::vec::Vec;
 use heapless::Vec as Bounded;
@@ -70,6 +71,8 @@ usage: rdreport [--root DIR] VERB [options]
       --message TEXT   what happened, in words
       --code N         what happened, as a number
       --dry-run        say what would be sent where, and send nothing
+      --wait           with 'stuck': first wait until rd.report.stuck= seconds
+                       after the boot, and report nothing if that is over by then
       --force          report again what was reported, or success after a failure
   journal              write the journal to standard output
       --format NAME    export, json, short or raw (a tar of the files)
@@ -259,6 +262,9 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         });
         return DONE;
     }
+    if arguments.wait && !is_stuck(root, settings.stuck_s) {
+        return DONE;
+    }
     let default_s = match state {
         State::Failed | State::Stuck => TIMEOUT_FAILED_S,
         State::Running | State::Succeeded => TIMEOUT_RUNNING_S,
@@ -281,6 +287,11 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         return UNDELIVERED;
     };
     let boot_id = &run.facts.boot_id;
+    if arguments.wait
+        && [State::Failed, State::Succeeded].iter().any(|ended| interlock::is_reported(root, *ended, boot_id))
+    {
+        return DONE;
+    }
     let mut lock = match Lock::take(root, state, boot_id, arguments.force, &mut id, &mut warnings) {
         Ok(lock) => lock,
         Err(why) => {
@@ -294,7 +305,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     if state == State::Succeeded && !arguments.force {
         let failed = source.as_mut().map(units::failed);
         let unit = failed.as_ref().and_then(|failed| failed.units.first()).map(|unit| unit.name.as_slice());
-        if unit.is_some() || interlock::has_failed(root, boot_id) {
+        if unit.is_some() || interlock::is_reported(root, State::Failed, boot_id) {
             say(&mut |line| words::no_success(unit, line));
             lock.settle(false);
             return UNDELIVERED;
@@ -313,6 +324,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
             }
         }
         let mut work = |said: &mut [u8; WORDS_MAX]| {
+            let device = (sink.target.kind == Kind::Device).then(|| device::open(root, &sink.target.url));
             sandbox::enter(root);
             let mut delivery = run.delivery(deadline);
             let mut stats = Stats::default();
@@ -323,7 +335,13 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                     let (format, gzip) = (sink.target.format, sink.target.gzip);
                     let max = settings.journal_max;
                     let mut body = JournalBody { source, format, max, gzip, length: None, stats };
-                    let result = delivery.journal(&sink.target, &id, &mut body);
+                    let result = match &device {
+                        Some(device) => device
+                            .as_ref()
+                            .map_err(|e| *e)
+                            .and_then(|device| device::journal(device, &mut body, deadline)),
+                        None => delivery.journal(&sink.target, &id, &mut body),
+                    };
                     stats = body.stats;
                     if result.is_ok() && !settings.journal_redact {
                         unknown = delivery.unknown(&sink.target, &id, &mut body);
@@ -381,6 +399,15 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         action::act(root, settings.action, settings.action_delay_s, &kernel, &stop, tell);
     }
     if undelivered == 0 { DONE } else { UNDELIVERED }
+}
+
+/// Waits for the watchdog's time; gives whether this is the initramfs still. What takes over from one removes its files.
+fn is_stuck(root: &Root, after_s: u32) -> bool {
+    if after_s == 0 {
+        return false;
+    }
+    Keys::none().pressed(Deadline::after_boot_ms(u64::from(after_s).saturating_mul(1000)));
+    ["init", "etc/initrd-release"].iter().any(|path| root.node(path).is_ok())
 }
 
 /// What could not be read of the journal so far, as warnings.
@@ -551,7 +578,11 @@ fn describe(run: &Run<'_>, sink: &SinkOf<'_>, out: &mut dyn Sink) -> Result<(), 
         out,
         &[
             "    ",
-            if put_method { "PUT " } else { "POST " },
+            match sink.target.kind {
+                Kind::Put => "PUT ",
+                Kind::Device => "write ",
+                Kind::Post | Kind::JournalRemote => "POST ",
+            },
             if sink.is_journal { "the journal" } else { "the status" },
         ],
     )?;
@@ -560,7 +591,7 @@ fn describe(run: &Run<'_>, sink: &SinkOf<'_>, out: &mut dyn Sink) -> Result<(), 
     put_all(
         out,
         &[match sink.target.format {
-            Format::Json => ": JSON",
+            Format::Json | Format::JsonLines => ": JSON",
             Format::Export => ": export format",
             Format::Short => ": lines for people",
             Format::Raw | Format::Unknown => ": tar of the files",
@@ -570,6 +601,9 @@ fn describe(run: &Run<'_>, sink: &SinkOf<'_>, out: &mut dyn Sink) -> Result<(), 
         Some(level) => put_all(out, &[", gzip level ", decimal(level.into(), &mut [0; DECIMAL_MAX])])?,
         None if sink.is_journal => put_all(out, &[", not compressed"])?,
         None => {}
+    }
+    if sink.target.kind == Kind::Device {
+        return put_all(out, &["\n"]);
     }
     if sink.is_journal {
         put_all(out, &[if put_method { ", with its length" } else { ", chunked" }])?;

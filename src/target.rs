@@ -16,6 +16,8 @@ pub enum Kind {
     Put,
     /// `journal-remote+http…`: systemd-journal-remote's `/upload`, not compressed.
     JournalRemote,
+    /// `file:`: a device or a file; the URL is its path.
+    Device,
 }
 
 /// A sink, ready to be connected to.
@@ -43,22 +45,15 @@ pub enum NoTarget {
     Variable,
     /// `?format=` or `?gzip=` with a value that is not known here.
     Option,
+    /// `file:` without a path from the root on.
+    Path,
     /// The files as they are, though secrets are to be masked.
     RawSecrets,
 }
 
 /// Schemes that are recognised, and said to be for later.
-const LATER: [&str; 9] = [
-    "loki+http",
-    "otlp+http",
-    "splunk+http",
-    "syslog+tcp:",
-    "syslog+tls:",
-    "syslog+udp:",
-    "file:",
-    "vsock:",
-    "vsock-stream:",
-];
+const LATER: [&str; 8] =
+    ["loki+http", "otlp+http", "splunk+http", "syslog+tcp:", "syslog+tls:", "syslog+udp:", "vsock:", "vsock-stream:"];
 
 /// Where the variables of a value come from.
 pub struct Variables<'a> {
@@ -103,6 +98,9 @@ pub fn status(value: &str, variables: &Variables<'_>) -> Result<String<URL_MAX>,
 
 /// Reads a journal sink's URL. `?format=` and `?gzip=` are for us and not sent on, but for `put+`, whose query is signed.
 pub fn journal(value: &str, variables: &Variables<'_>, level: u8) -> Result<Target, NoTarget> {
+    if let Some(path) = value.strip_prefix("file:") {
+        return device(path.strip_prefix("//").unwrap_or(path), variables);
+    }
     let (kind, rest) = if let Some(rest) = value.strip_prefix("put+") {
         (Kind::Put, rest)
     } else if let Some(rest) = value.strip_prefix("journal-remote+") {
@@ -123,6 +121,17 @@ pub fn journal(value: &str, variables: &Variables<'_>, level: u8) -> Result<Targ
         add_upload(&mut url)?;
     }
     Ok(Target { kind, url, format, gzip })
+}
+
+fn device(path: &str, variables: &Variables<'_>) -> Result<Target, NoTarget> {
+    let mut whole: String<URL_MAX> = String::new();
+    variables.expand(path, false, &mut |c| whole.push(c).is_ok())?;
+    let (mut format, mut gzip) = (Format::JsonLines, None);
+    let url = take_options(&whole, &mut format, &mut gzip)?;
+    match url.starts_with('/') {
+        true => Ok(Target { kind: Kind::Device, url, format, gzip }),
+        false => Err(NoTarget::Path),
+    }
 }
 
 /// Copies `url` without the options that are ours.
@@ -202,7 +211,8 @@ mod tests {
             ("https://h/${host", NoTarget::Variable),
             ("https://h/${nothing}", NoTarget::Variable),
             ("nonsense", NoTarget::Url(NotUrl::Scheme)),
-            ("file:/dev/x", NoTarget::Later),
+            ("file:dev/x", NoTarget::Path),
+            ("vsock://2:1", NoTarget::Later),
             ("https://h/?format=xml", NoTarget::Option),
             ("https://h/?gzip=10", NoTarget::Option),
         ] {
@@ -219,6 +229,17 @@ mod tests {
         assert_eq!(url("https://h/j?gzip=0"), "https://h/j");
         let target = with("put+https://h/j?gzip=1&X-Sig=a%2Fb").ok().unwrap();
         assert_eq!((target.url.as_str(), target.gzip), ("https://h/j?gzip=1&X-Sig=a%2Fb", Some(6)));
+    }
+
+    #[test]
+    fn devices_are_paths() {
+        for value in ["file:/dev/${hostname}", "file:///dev/${hostname}"] {
+            let target = with(value).ok().unwrap();
+            assert_eq!((target.url.as_str(), target.kind, target.gzip), ("/dev/n\u{e9}/1", Kind::Device, None));
+            assert_eq!(target.format, Format::JsonLines);
+        }
+        let target = with("file:/j?format=export&gzip=1").ok().unwrap();
+        assert_eq!((target.url.as_str(), target.format, target.gzip), ("/j", Format::Export, Some(1)));
     }
 
     #[test]

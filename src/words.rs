@@ -39,6 +39,7 @@ pub fn no_target(why: NoTarget) -> &'static str {
         NoTarget::Later => "asks for a transport or format that this version does not speak yet",
         NoTarget::TooLong => "is too long once its variables are replaced",
         NoTarget::Variable => "holds a ${variable} that is not known",
+        NoTarget::Path => "has no path from / on behind file:",
         NoTarget::RawSecrets => {
             "asks for files as they are, in which no secret is masked; set rd.report.journal.redact=off"
         }

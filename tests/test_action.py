@@ -20,7 +20,7 @@ class Action(unittest.TestCase):
         self.addCleanup(self.server.close)
 
     def root(self, settings):
-        self.machine = Root(f"rd.report.url={self.server.url()} {settings}")
+        self.machine = Root(f"rd.report.url={self.server.url(host='127.0.0.1')} {settings}")
         self.addCleanup(self.machine.remove)
         self.machine.write("proc/sysrq-trigger", "")
         return self.machine

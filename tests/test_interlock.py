@@ -57,9 +57,10 @@ class Interlock(unittest.TestCase):
             connection.sock.sendall(OK)
 
         server = self.server(behave)
-        machine = self.machine(f"rd.report.url={server.url()}")
+        machine = self.machine(f"rd.report.url={server.url(host='127.0.0.1')}")
         runs = [machine.start("failed") for _ in range(20)]
-        self.assertTrue(arrived.wait(PATIENCE))
+        if not arrived.wait(PATIENCE):
+            self.fail([run.communicate(timeout=PATIENCE) for run in runs])
         ended, lines = [], []
 
         def wait(run):
@@ -95,7 +96,7 @@ class Interlock(unittest.TestCase):
             connection.file.read()
 
         server = self.server(behave)
-        machine = self.machine(f"rd.report.url={server.url()}")
+        machine = self.machine(f"rd.report.url={server.url(host='127.0.0.1')}")
         run = machine.start("failed")
         self.assertTrue(arrived.wait(PATIENCE))
         run.send_signal(signal.SIGKILL)
@@ -114,7 +115,7 @@ class Interlock(unittest.TestCase):
             connection.sock.sendall(refusals.pop() if request.target == "/bad" and refusals else OK)
 
         server = self.server(behave)
-        machine = self.machine(f"rd.report.url={server.url('/good')} rd.report.url={server.url('/bad')}")
+        machine = self.machine(f"rd.report.url={server.url('/good', '127.0.0.1')} rd.report.url={server.url('/bad', '127.0.0.1')}")
         self.assertEqual(machine.ends("failed")[0], UNDELIVERED)
         self.assertEqual(machine.ends("failed")[0], DONE)
         self.assertEqual(machine.ends("failed")[0], ALREADY)
@@ -134,7 +135,7 @@ class Interlock(unittest.TestCase):
         ]:
             with self.subTest(marker=marker, process=process):
                 server = self.server()
-                root = Root(f"rd.report.url={server.url()}", journal=None)
+                root = Root(f"rd.report.url={server.url(host='127.0.0.1')}", journal=None)
                 self.addCleanup(root.remove)
                 root.write("proc/sys/kernel/random/boot_id", boot + "\n")
                 root.write("run/rdreport/failed.start.0", marker + "\n")
@@ -146,7 +147,7 @@ class Interlock(unittest.TestCase):
 
     def test_force_reports_again_with_a_new_id(self):
         server = self.server()
-        machine = self.machine(f"rd.report.url={server.url()}")
+        machine = self.machine(f"rd.report.url={server.url(host='127.0.0.1')}")
         for args, status in [((), DONE), ((), ALREADY), (("--force",), DONE), ((), ALREADY)]:
             self.assertEqual(machine.ends("failed", *args)[0], status, args)
         first, second = (json.loads(r.body)["report_id"] for r in server.requests)
@@ -154,7 +155,7 @@ class Interlock(unittest.TestCase):
 
     def test_no_success_after_a_failure_was_reported(self):
         server = self.server()
-        machine = self.machine(f"rd.report.url={server.url()}")
+        machine = self.machine(f"rd.report.url={server.url(host='127.0.0.1')}")
         self.assertEqual(machine.ends("failed")[0], DONE)
         status, said = machine.ends("succeeded")
         self.assertEqual(status, UNDELIVERED)
@@ -166,7 +167,7 @@ class Interlock(unittest.TestCase):
 
     def test_no_success_while_a_unit_is_failed(self):
         server = self.server()
-        machine = self.machine(f"rd.report.url={server.url()}", journal="initrd-systemd252-ignition-fetch-404")
+        machine = self.machine(f"rd.report.url={server.url(host='127.0.0.1')}", journal="initrd-systemd252-ignition-fetch-404")
         status, said = machine.ends("succeeded")
         self.assertEqual((status, len(server.requests)), (UNDELIVERED, 0))
         self.assertIn("ignition-fetch.service failed", said)
@@ -176,14 +177,14 @@ class Interlock(unittest.TestCase):
 
     def test_states_have_their_own(self):
         server = self.server()
-        machine = self.machine(f"rd.report.url={server.url()} rd.report.on=all")
+        machine = self.machine(f"rd.report.url={server.url(host='127.0.0.1')} rd.report.on=all")
         for state in ["running", "running", "stuck", "succeeded", "failed"]:
             self.assertEqual(machine.ends(state)[0], DONE, state)
         self.assertEqual(len(server.requests), 5)
 
     def test_dry_run_and_check_touch_no_marker(self):
         server = self.server()
-        machine = self.machine(f"rd.report.url={server.url()}")
+        machine = self.machine(f"rd.report.url={server.url(host='127.0.0.1')}")
         machine.ends("failed", "--dry-run")
         machine.ends("check")
         self.assertEqual(os.listdir(os.path.join(machine.path, "run")), ["placeholder"])
@@ -193,7 +194,7 @@ class Interlock(unittest.TestCase):
 
     def test_a_run_that_cannot_be_written_is_no_reason_not_to_report(self):
         server = self.server()
-        machine = self.machine(f"rd.report.url={server.url()}")
+        machine = self.machine(f"rd.report.url={server.url(host='127.0.0.1')}")
         readonly = ["unshare", "-m", "--propagation", "private", "sh", "-ec",
                     'mount -t tmpfs -o ro none "$1/run"; ' + INSIDE, "sh", machine.path]
         for _ in range(2):

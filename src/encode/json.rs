@@ -17,12 +17,15 @@ use alloc::vec::Vec;
 /// Fields of an entry among which doubles are found (64 KB): journald takes 1024 and adds two dozen.
 const FIELDS_MAX: usize = 1200;
 
-/// The fields of an entry; kept for its memory only.
-pub(super) struct Json(Vec<Field>);
+/// Bytes of a value that is written where lines must be short. (journalctl has 4096.) Of a kilobyte of bytes as numbers come four.
+const SHORT_MAX: u64 = 8192;
+
+/// The fields of an entry, kept for its memory only; and whether long values are left out.
+pub(super) struct Json(Vec<Field>, bool);
 
 impl Json {
-    pub(super) const fn new() -> Self {
-        Self(Vec::new())
+    pub(super) const fn new(is_short: bool) -> Self {
+        Self(Vec::new(), is_short)
     }
 
     /// Writes one entry.
@@ -47,6 +50,7 @@ impl Json {
         out.put(b"\",\"_BOOT_ID\":\"")?;
         id(&entry.boot_id, out)?;
         out.put(b"\"")?;
+        let max = if self.1 { SHORT_MAX } else { u64::MAX };
         let fields = &mut self.0;
         let mut index = 0;
         while index < entry.items {
@@ -63,7 +67,7 @@ impl Json {
                 let rest = fields.get(at..).unwrap_or_default();
                 let is_array = rest.iter().filter(is_same).nth(1).is_some();
                 for (number, field) in rest.iter().filter(is_same).enumerate() {
-                    value(source, entry, field, number, is_array, out)?;
+                    value(source, entry, field, (number, is_array, max), out)?;
                 }
                 if is_array {
                     out.put(b"]")?;
@@ -79,10 +83,10 @@ fn value(
     source: &mut Source,
     entry: &Entry,
     field: &Field,
-    number: usize,
-    is_array: bool,
+    (number, is_array, max): (usize, bool, u64),
     out: &mut Buffer,
 ) -> Result<(), Error> {
+    let is_long = field.len() > max;
     let is_text = field.text != Text::Binary;
     out.put(if number == 0 { b",\"" } else { b"," })?;
     let mut name = usize::from(field.name_len);
@@ -100,8 +104,15 @@ fn value(
             if number == 0 {
                 out.put(if is_array { b"\":[" } else { b"\":" })?;
             }
-            out.put(if is_text { b"\"" } else { b"[" })?;
+            out.put(match (is_long, is_text) {
+                (true, _) => b"null",
+                (false, true) => b"\"",
+                (false, false) => b"[",
+            })?;
             piece = rest;
+        }
+        if is_long {
+            return Ok(());
         }
         if is_text {
             return string(piece, out);
@@ -115,7 +126,10 @@ fn value(
         }
         Ok(())
     })?;
-    out.put(if is_text { b"\"" } else { b"]" })
+    match is_long {
+        true => Ok(()),
+        false => out.put(if is_text { b"\"" } else { b"]" }),
+    }
 }
 
 /// Writes text within a string. Of control characters, text has these two only.

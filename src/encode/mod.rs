@@ -26,6 +26,8 @@ pub enum Format {
     Export,
     /// An object a line, as `journalctl -o json --all` prints it.
     Json,
+    /// The same with `null` in place of long values, as journalctl prints it without `--all`, for readers of short lines.
+    JsonLines,
     /// Lines for people, as `journalctl -o short-monotonic` prints them.
     Short,
     /// A tar archive of the files as they are. Secrets are not masked in it.
@@ -64,7 +66,8 @@ pub struct Stats {
 /// be longer than `max` bytes, the first and the last entries are written, with an entry of our own in between.
 pub fn stream(source: &mut Source, format: Format, max: Option<u64>, sink: &mut dyn Sink) -> Result<Stats, Error> {
     source.rewind();
-    let mut writer = Writer { source, format, json: json::Json::new(), stats: Stats::default() };
+    let mut writer =
+        Writer { source, format, json: json::Json::new(format == Format::JsonLines), stats: Stats::default() };
     if matches!(format, Format::Raw | Format::Unknown) {
         let first = if format == Format::Raw { 0 } else { writer.source.first_unknown() };
         let mut out = Buffer::new(sink);
@@ -156,7 +159,7 @@ impl Writer<'_> {
     fn entry(&mut self, entry: &Entry, out: &mut Buffer) -> Result<(), Error> {
         match self.format {
             Format::Export => export::entry(self.source, entry, out),
-            Format::Json => self.json.entry(self.source, entry, out),
+            Format::Json | Format::JsonLines => self.json.entry(self.source, entry, out),
             Format::Short => short::entry(self.source, entry, out),
             Format::Raw | Format::Unknown => Ok(()),
         }

@@ -28,6 +28,8 @@ const ENTRIES_MAX: u64 = 200_000;
 const UNIT_FAILURE_RESULT: &[u8] = b"d9b373ed55a64feb8242e02dbe79a49c";
 const UNIT_PROCESS_EXIT: &[u8] = b"98e322203f7a4ed290d09fe03c09fe15";
 const UNIT_FAILED: &[u8] = b"be02cf6855d2428ba40df7e9d022f03d";
+const UNIT_STARTING: &[u8] = b"7d4958e842da4a758f6c1cdc7b36dcc5";
+const UNIT_STOPPED: &[u8] = b"9d1aaa27d60140bd96365438aad20286";
 const UNIT_STARTED: &[u8] = b"39f53479d3a045ac8e11786248231fbf";
 
 /// A word of systemd's, or a line; what was too long is cut.
@@ -48,11 +50,14 @@ pub struct Unit {
 }
 
 /// What [`failed`] found.
+#[derive(Default)]
 pub struct Failed {
     /// Units that failed, in that order: [`UNITS_MAX`] at most.
     pub units: alloc::vec::Vec<Unit>,
     /// Units that failed beyond these.
     pub more: u32,
+    /// Units that were being started at the end, devices that were waited for among them.
+    pub starting: Vec<Text<NAME_MAX>, UNITS_MAX, u8>,
     /// Ignition's own error, if it logged one.
     pub ignition: Text<MESSAGE_MAX>,
 }
@@ -99,7 +104,7 @@ struct Facts {
 /// Goes through the newest entries of `source` from its beginning. Afterwards it must be rewound to be read.
 pub fn failed(source: &mut Source) -> Failed {
     source.rewind();
-    let mut failed = Failed { units: alloc::vec::Vec::new(), more: 0, ignition: Vec::new() };
+    let mut failed = Failed::default();
     let mut seen: alloc::vec::Vec<Seen> = alloc::vec::Vec::new();
     let mut boot = [0; 16];
     let mut rank = 0;
@@ -115,7 +120,7 @@ pub fn failed(source: &mut Source) -> Failed {
             boot = entry.boot_id;
             rank = 0;
             seen.clear();
-            failed = Failed { units: alloc::vec::Vec::new(), more: 0, ignition: Vec::new() };
+            failed = Failed::default();
         }
         let key_lines = source.key_lines();
         let facts = Facts::of(source, &entry);
@@ -125,6 +130,7 @@ pub fn failed(source: &mut Source) -> Failed {
             if let Some(seen) = seen.get_mut(index) {
                 seen.note(&entry, &facts, key_lines);
                 judge(&mut failed, seen, name, &facts);
+                note_start(&mut failed.starting, name, &facts.message_id);
             }
         }
         if let Some(message) = facts.message {
@@ -229,6 +235,18 @@ fn judge(failed: &mut Failed, seen: &mut Seen, name: &Text<NAME_MAX>, facts: &Fa
         None => {}
     }
     seen.has_failed = true;
+}
+
+/// Takes a unit among those that are being started, or out of them.
+fn note_start(starting: &mut Vec<Text<NAME_MAX>, UNITS_MAX, u8>, name: &Text<NAME_MAX>, id: &[u8]) {
+    let is_start = id == UNIT_STARTING;
+    if is_start || [UNIT_STARTED, UNIT_FAILED, UNIT_FAILURE_RESULT, UNIT_STOPPED].contains(&id) {
+        starting.retain(|other| other != name);
+        if is_start {
+            // The ones that have been at it longest are told.
+            let _ = starting.push(name.clone());
+        }
+    }
 }
 
 /// Keeps the most telling line of Ignition's: its last words, else the last critical line. Its stages that log by syslog give a
@@ -463,6 +481,22 @@ mod tests {
         let lines: std::vec::Vec<&str> = found.units[0].lines.iter().map(|line| text(line)).collect();
         assert_eq!(lines[..8], ["***"; 8]);
         assert_eq!(lines[8..], ["-----END RSA PRIVATE KEY-----", "failed"]);
+    }
+
+    #[test]
+    fn what_is_being_started() {
+        let found = failed_in(&journal(&[
+            (UNIT_STARTING, "hangs.service", ""),
+            (UNIT_STARTING, "a.service", ""),
+            (UNIT_STARTED, "a.service", "done"),
+            (UNIT_STARTING, "b.service", ""),
+            (UNIT_FAILED, "b.service", "failed"),
+            (UNIT_STARTING, "dev-vdz.device", ""),
+            (UNIT_STARTING, "c.service", ""),
+            (UNIT_STOPPED, "c.service", "done"),
+        ]));
+        let names: Vec<&str, UNITS_MAX, u8> = found.starting.iter().map(|name| text(name)).collect();
+        assert_eq!(names, ["hangs.service", "dev-vdz.device"]);
     }
 
     #[test]

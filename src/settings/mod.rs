@@ -305,7 +305,7 @@ pub static KEYS: &[Key] = &[
         value: "SECONDS",
         default: "0 (off)",
         help: "watchdog: report when still in the initramfs after this time",
-        works: false,
+        works: true,
         secret: false,
         set: |s, v| seconds(v).map(|v| s.stuck_s = v),
     },

@@ -54,6 +54,11 @@ impl Deadline {
         Self(monotonic_ms().saturating_add(ms))
     }
 
+    /// `ms` milliseconds after the boot.
+    pub fn after_boot_ms(ms: u64) -> Self {
+        Self(ms)
+    }
+
     /// Milliseconds until then; 0 once it has passed.
     pub fn left_ms(self) -> u64 {
         self.0.saturating_sub(monotonic_ms())

@@ -1,0 +1,58 @@
+"""Where the machines that are booted send their reports."""
+import base64
+import http.server
+import socket
+import threading
+import time
+
+
+class Sink(http.server.BaseHTTPRequestHandler):
+    """Keeps what is POSTed, and knows nothing that could be fetched but what it was given."""
+    protocol_version = "HTTP/1.1"
+
+    def body(self):
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = b""
+        while True:
+            size = int(self.rfile.readline(), 16)
+            body += self.rfile.read(size)
+            self.rfile.readline()
+            if size == 0:
+                return body
+
+    def do_POST(self):
+        came = time.monotonic()
+        body = self.body()
+        self.answer(200)
+        with self.server.changed:
+            self.server.posts.append({
+                "path": self.path, "after_s": round(came - self.server.began, 3), "headers": dict(self.headers.items()),
+                "body": base64.b64encode(body).decode()})
+            self.server.changed.notify_all()
+
+    def do_GET(self):
+        self.answer(404)
+
+    def answer(self, status):
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Its requests are in `posts`, each with the time since `began`; `changed` is told of each."""
+
+    def __init__(self, address, port=0):
+        self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self.posts, self.changed, self.began = [], threading.Condition(), time.monotonic()
+        super().__init__((address, port), Sink)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def server_bind(self):
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()

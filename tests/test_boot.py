@@ -1,0 +1,280 @@
+"""Whole boots of an image with real systemd, real dracut and the real Ignition, in namespaces: what arrives outside, how often, and when.
+
+The image is made of Debian's packages, which are downloaded and unpacked, not installed, into target/boot; a second run finds it there."""
+import base64
+import gzip
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from peers import BINARY, HERE, parse_export
+
+BOOT = os.path.join(HERE, "boot")
+sys.path.insert(0, BOOT)
+from vm import Machine, accelerator  # noqa: E402
+
+CACHE = os.path.join(os.path.abspath(os.environ.get("CARGO_TARGET_DIR", os.path.join(HERE, "..", "target"))), "boot")
+SERVER = "http://10.0.2.2:8000"
+# What a container lacks: devices, so no root device, and no queue for them; the root file system is a folder.
+CONTAINER = {
+    "etc/systemd/system/initrd-root-device.target.d/50-root-device.conf": "",
+    "etc/systemd/system/dracut-initqueue.service": "-> /dev/null",
+    "etc/systemd/system/sysroot.mount": "[Unit]\nBefore=initrd-root-fs.target\nDefaultDependencies=no\n"
+                                        "[Mount]\nWhat=/newroot\nWhere=/sysroot\nType=none\nOptions=bind\n",
+    "newroot/etc/os-release": "ID=test\n",
+    # Ignition's files stage labels what it makes, which takes a policy and a program.
+    "newroot/etc/selinux/config": "SELINUX=enforcing\nSELINUXTYPE=targeted\n",
+    "newroot/etc/selinux/targeted/contexts/files/file_contexts": "",
+    "usr/sbin/setfiles": "#!/bin/sh\nexit 0\n", "usr/bin/setfiles": "#!/bin/sh\nexit 0\n",
+    "newroot/sbin/init": "#!/bin/busybox sh\necho the boot went on > /dev/console\n/bin/busybox poweroff -f\n",
+    "newroot/bin/placeholder": "", "newroot/proc/placeholder": "", "newroot/sys/placeholder": "",
+    "newroot/dev/placeholder": "", "newroot/run/placeholder": "", "newroot/tmp/placeholder": "",
+}
+HASH = "$y$j9T$notarealhash$secretsecretsecret"
+
+
+def can_boot():
+    """Why not, or nothing."""
+    if os.geteuid() != 0:
+        return "only root may"
+    if platform.machine() != "x86_64":
+        return "the images are for x86-64"
+    tried = subprocess.run(["unshare", "-n", "-m", "unshare", "-m", "-u", "-i", "-C", "-n", "-p", "-f", "-T", "true"],
+                           stderr=subprocess.PIPE, text=True, check=False)
+    return tried.stderr.strip() if tried.returncode else None
+
+
+def ignition(**config):
+    return json.dumps({"ignition": {"version": "3.3.0", **config.pop("ignition", {})}, **config})
+
+
+class Arrived:
+    """What became of a boot."""
+
+    def __init__(self, result):
+        self.console, self.has_ended = result["console"], result["ended"]
+        self.statuses, self.journals, self.after_s = [], [], None
+        for post in result["posts"]:
+            body = base64.b64decode(post["body"])
+            if post["path"] == "/status":
+                self.statuses.append(json.loads(body))
+                self.after_s = self.after_s or post["after_s"]
+            else:
+                self.journals.append(parse_export(gzip.decompress(body)))
+
+
+def prepare(kind):
+    """Makes what a tier needs, and gives where it is."""
+    return subprocess.run([os.path.join(BOOT, "prepare"), CACHE, kind], check=True, stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, "RDREPORT": BINARY}).stdout.strip()
+
+
+class Virtual(unittest.TestCase):
+    """A kernel, its modules, its clock, and devices."""
+
+    @classmethod
+    def setUpClass(cls):
+        if os.geteuid() != 0 or platform.machine() != "x86_64":
+            why = "the images are made by root, for x86-64"
+            print(f"\nSKIPPED, all boots in QEMU: {why}", file=sys.stderr)
+            raise unittest.SkipTest(why)
+
+    def machine(self, kind, *words, **options):
+        machine = Machine(os.path.join(CACHE, "root"), prepare(kind), words, **options)
+        self.addCleanup(machine.close)
+        return machine
+
+    def arrived(self, machine, posts, timeout_s):
+        self.assertTrue(machine.wait(lambda came, _: len(came) >= posts, timeout_s), machine.console())
+        arrived = Arrived({"console": machine.console(), "ended": False, "posts": machine.server.posts})
+        print(f"{self.id().split('.')[-1]}: status after {arrived.after_s} s ({accelerator()[0]})", file=sys.stderr)
+        return arrived
+
+    TINY = ("address=10.0.2.15/24", "gateway=10.0.2.2", "rd.report.url=SERVER/status", "rd.report.journal=SERVER/journal")
+
+    def test_busybox(self):
+        arrived = self.arrived(self.machine("tiny", *self.TINY, memory=256), 2, 120)
+        status = arrived.statuses[0]
+        self.assertEqual((status["state"], status["stage"]), ("failed", "root"))
+        self.assertEqual(status["message"], "no file system has the label root")
+        self.assertTrue(status["clock_trusted"])
+        # There is no journald: it is the kernel's log.
+        self.assertTrue(any(b"Linux version" in entry.get("MESSAGE", b"") for entry in arrived.journals[0]))
+
+    def test_a_panic_is_seen_by_the_hypervisor(self):
+        for device in ("pvpanic", "pvpanic-pci"):
+            with self.subTest(device=device):
+                machine = self.machine("tiny", *self.TINY, "rd.report.action=panic", memory=256,
+                                       more=("-device", device, "-action", "panic=none"))
+                panicked = machine.wait(lambda _, events: "GUEST_PANICKED" in events, 120)
+                self.assertTrue(panicked, machine.console())
+                # Only once all was delivered.
+                self.assertEqual(len(machine.server.posts), 2)
+
+    def test_the_port_that_kola_reads(self):
+        with tempfile.NamedTemporaryFile() as port:
+            machine = self.machine("tiny", *self.TINY[:3], "rd.report.journal=file:/dev/vport1p1", memory=256, more=(
+                "-device", "virtio-serial-pci", "-chardev", "file,id=port,path=" + port.name,
+                "-device", "virtserialport,chardev=port,name=com.coreos.ignition.journal"))
+            # In the end it powers off.
+            self.assertTrue(machine.wait(lambda _, events: "SHUTDOWN" in events, 120), machine.console())
+            lines = port.read().splitlines()
+            self.assertEqual(lines[-1:], [b"{}"], machine.console())
+            self.assertTrue(any("Linux version" in json.loads(line)["MESSAGE"] for line in lines[:-1]))
+
+    def test_initramfs_tools(self):
+        machine = self.machine("initramfs-tools", "root=/dev/vda1", "rootdelay=1", "ip=10.0.2.15::10.0.2.2:255.255.255.0::eth0:none", "quiet", *self.TINY[2:], memory=512)
+        arrived = self.arrived(machine, 2, 180)
+        self.assertEqual([status["state"] for status in arrived.statuses], ["failed"])
+        self.assertTrue(any(b"Linux version" in entry.get("MESSAGE", b"") for entry in arrived.journals[0]))
+
+    def test_a_clock_of_long_ago(self):
+        arrived = self.arrived(self.machine("tiny", *self.TINY, memory=256, more=("-rtc", "base=2000-01-01")), 2, 120)
+        self.assertFalse(arrived.statuses[0]["clock_trusted"])
+        self.assertTrue(arrived.statuses[0]["time"].startswith("2000-01-01"))
+
+    def test_ignition(self):
+        config = json.dumps({"ignition": {"version": "3.3.0", "config": {"merge": [{"source": "SERVER/missing.ign"}]}}})
+        machine = self.machine("ignition", "ignition.firstboot", "ignition.platform.id=qemu", "root=LABEL=root", "ip=dhcp",
+                               "quiet", "rd.report.url=SERVER/status", "rd.report.journal=SERVER/journal",
+                               memory=1024, config=config)
+        arrived = self.arrived(machine, 2, 240)
+        status = arrived.statuses[0]
+        self.assertEqual(status["state"], "failed")
+        self.assertIn("ignition-fetch.service", [u["unit"] for u in status["failed_units"]])
+        self.assertIn("resource not found", status["message"])
+        self.assertTrue(any(entry.get("_TRANSPORT") == b"kernel" for entry in arrived.journals[0]))
+
+
+class Namespace(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        why = can_boot()
+        if why:
+            print(f"\nSKIPPED, all boots in namespaces: {why}", file=sys.stderr)
+            raise unittest.SkipTest(why)
+        cls.image = prepare("namespace")
+
+    def boot(self, *words, config=None, files=None, net="up", posts=2, console="", ends=False, timeout_s=60,
+             server=SERVER, **more):
+        """Boots until so many requests have come, the console shows `console`, and (if asked for) the machine has ended."""
+        cmdline = ["console=ttyS0", "net.ifnames=0", "root=LABEL=root", f"rd.report.url={server}/status",
+                   f"rd.report.journal={server}/journal", *words]
+        extra = dict(CONTAINER)
+        if config is not None:
+            cmdline += ["ignition.firstboot", "ignition.platform.id=metal"]
+            extra["usr/lib/ignition/user.ign"] = config
+        extra.update(files or {})
+        want = {"tree": self.image, "files": extra, "cmdline": cmdline, "net": net, "posts": posts,
+                "console": console, "ends": ends, "timeout_s": timeout_s, **more}
+        done = subprocess.run(["unshare", "-n", "-m", "--propagation", "private", sys.executable,
+                               os.path.join(BOOT, "namespace.py")], input=json.dumps(want), stdout=subprocess.PIPE,
+                              timeout=timeout_s + 60, text=True, check=True)
+        arrived = Arrived(json.loads(done.stdout))
+        print(f"{self.id().split('.')[-1]}: status after {arrived.after_s} s", file=sys.stderr)
+        return arrived
+
+    def failed(self, arrived, unit, message):
+        """One status and one journal, with this unit and message, and nothing secret."""
+        self.assertEqual([s["state"] for s in arrived.statuses], ["failed"], arrived.console)
+        self.assertEqual(len(arrived.journals), 1, arrived.console)
+        status, journal = arrived.statuses[0], arrived.journals[0]
+        self.assertIn(unit, [u["unit"] for u in status["failed_units"]])
+        self.assertIn(message, status["message"] or "")
+        self.assertTrue(any(message.encode() in entry.get("MESSAGE", b"") for entry in journal))
+        self.assertNotIn(HASH.encode(), b"".join(b"".join(entry.values()) for entry in journal))
+
+    def test_ignition_fetches_what_is_not_there(self):
+        config = ignition(ignition={"config": {"merge": [{"source": SERVER + "/missing.ign"}]}})
+        self.failed(self.boot(config=config, linger_s=1), "ignition-fetch.service", "resource not found")
+
+    def test_ignition_fetches_where_nobody_listens(self):
+        config = ignition(ignition={"config": {"merge": [{"source": "http://10.0.2.2:9/x"}]}, "timeouts": {"httpTotal": 3}})
+        self.failed(self.boot(config=config), "ignition-fetch.service", "Ignition failed")
+
+    def test_ignition_fetches_what_is_not_what_was_meant(self):
+        config = ignition(ignition={"config": {"merge": [{
+            "source": "data:;base64,eyJpZ25pdGlvbiI6eyJ2ZXJzaW9uIjoiMy4zLjAifX0=",
+            "verification": {"hash": "sha256-" + 64 * "0"}}]}})
+        self.failed(self.boot(config=config), "ignition-fetch-offline.service", "hash verification failed")
+
+    def test_ignition_cannot_create_a_user(self):
+        config = ignition(passwd={"users": [{"name": "core", "passwordHash": HASH, "primaryGroup": "nobodys"}]})
+        self.failed(self.boot(config=config), "ignition-files.service", "failed to create users/groups")
+
+    def test_ignition_cannot_write_a_file(self):
+        config = ignition(storage={"files": [{"path": "/etc/hello", "contents": {
+            "source": "data:,hello", "verification": {"hash": "sha512-" + 128 * "0"}}}]})
+        self.failed(self.boot(config=config), "ignition-files.service", "failed to create files")
+
+    BAD = ignition(storage={"files": [{"path": "relative"}]})
+
+    def test_success(self):
+        arrived = self.boot(config=ignition(), posts=1, console="the boot went on")
+        self.assertEqual([s["state"] for s in arrived.statuses], ["succeeded"], arrived.console)
+        self.assertEqual(arrived.journals, [])
+        self.assertIn("the boot went on", arrived.console)
+
+    def test_no_shell(self):
+        halt = "#!/bin/sh\necho and now it is halted > /dev/console\nexec sleep 1000\n"
+        arrived = self.boot("rd.shell=0", config=self.BAD, console="and now it is halted", files={"usr/sbin/halt": halt})
+        self.failed(arrived, "ignition-fetch-offline.service", "Ignition failed")
+        self.assertLess(arrived.console.index("delivered (200"), arrived.console.index("and now it is halted"))
+
+    def test_unit_and_hook(self):
+        arrived = self.boot(config=self.BAD, console="'failed' was reported before", linger_s=1)
+        self.failed(arrived, "ignition-fetch-offline.service", "Ignition failed")
+        self.assertIn("'failed' was reported before", arrived.console)
+
+    def test_power_off_comes_after_the_report(self):
+        arrived = self.boot("rd.report.action=poweroff", config=self.BAD, ends=True)
+        self.failed(arrived, "ignition-fetch-offline.service", "Ignition failed")
+        self.assertIn("rd.report.action=poweroff now", arrived.console)
+        self.assertTrue(arrived.has_ended)
+
+    def test_a_unit_that_hangs_and_then_does_not(self):
+        unit = ("[Unit]\nDefaultDependencies=no\nBefore=initrd.target\nAfter=basic.target\n[Service]\nType=oneshot\n"
+                "ExecStart=/bin/sleep 6\n")
+        arrived = self.boot("rd.report.stuck=3", posts=3, console="the boot went on", files={
+            "etc/systemd/system/slow.service": unit,
+            "etc/systemd/system/initrd.target.requires/slow.service": "-> ../slow.service"})
+        self.assertEqual([s["state"] for s in arrived.statuses], ["stuck", "succeeded"], arrived.console)
+        self.assertIn("slow.service", arrived.statuses[0]["starting_units"])
+        self.assertEqual(len(arrived.journals), 1)
+
+    def test_the_address_comes_late(self):
+        arrived = self.boot(config=self.BAD, net="late", late_s=4)
+        self.failed(arrived, "ignition-fetch-offline.service", "Ignition failed")
+
+    def test_the_address_is_set_by_networkd(self):
+        arrived = self.boot("ip=10.0.2.15::10.0.2.2:255.255.255.0::eth0:none", config=self.BAD, net="ip")
+        self.failed(arrived, "ignition-fetch-offline.service", "Ignition failed")
+
+    def test_a_failure_before_users_and_network(self):
+        unit = ("[Unit]\nDefaultDependencies=no\nAfter=systemd-journald.service\n"
+                "Before=systemd-sysusers.service systemd-networkd.service\n"
+                "OnFailure=emergency.target\nOnFailureJobMode=isolate\n[Service]\nType=oneshot\n"
+                "ExecStart=/bin/sh -c 'echo nothing works; exit 7'\n")
+        arrived = self.boot("ip=10.0.2.15::10.0.2.2:255.255.255.0::eth0:none", net="ip", files={
+            "etc/systemd/system/early.service": unit,
+            "etc/systemd/system/sysinit.target.requires/early.service": "-> ../early.service"})
+        self.assertEqual([s["state"] for s in arrived.statuses], ["failed"], arrived.console)
+        early = next(u for u in arrived.statuses[0]["failed_units"] if u["unit"] == "early.service")
+        self.assertEqual(early["exit_status"], 7)
+        self.assertIn("nothing works", early["last_lines"])
+
+    def test_ipv6_alone(self):
+        arrived = self.boot(config=self.BAD, net="ipv6", server="http://[fd00::2]:8000")
+        self.failed(arrived, "ignition-fetch-offline.service", "Ignition failed")
+
+    def test_a_shell_that_was_asked_for_is_no_failure(self):
+        arrived = self.boot("rd.break=pre-pivot", config=ignition(), posts=0, console="Press Enter for maintenance", linger_s=2)
+        self.assertEqual(arrived.statuses, [], arrived.console)
+
+
+if __name__ == "__main__":
+    unittest.main()

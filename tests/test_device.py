@@ -1,0 +1,96 @@
+"""A journal sink that is a device: what kola reads from a virtio port."""
+import json
+import os
+import pty
+import subprocess
+import threading
+import time
+import tty
+import unittest
+
+from peers import BINARY, PATIENCE, Root, sample
+
+LINE_MAX = 64768
+
+
+class Device(unittest.TestCase):
+    def root(self, settings="", journal="initrd-systemd252-ignition-fetch-404"):
+        root = Root(f"rd.report.journal=file:/dev/port {settings}", journal=journal)
+        self.addCleanup(root.remove)
+        root.write("dev/port", "")
+        return root
+
+    def content(self, root):
+        with open(os.path.join(root.path, "dev/port"), "rb") as file:
+            return file.read()
+
+    def test_lines_of_json_and_an_end(self):
+        root = self.root()
+        result = root.run("failed")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stderr, r"file:/dev/port: delivered \(\d+ bytes, \d+ entries")
+        lines = self.content(root).splitlines()
+        self.assertEqual(lines[-1], b"{}")
+        entries = [json.loads(line) for line in lines[:-1]]
+        self.assertTrue(any("Ignition failed" in str(entry.get("MESSAGE")) for entry in entries))
+        self.assertNotIn({}, entries)
+        self.assertIn("write the journal to /dev/port: JSON", root.run("failed", "--dry-run").stdout)
+
+    def test_no_line_is_longer_than_its_reader_takes(self):
+        root = self.root(journal=None)
+        folder = os.path.join(os.path.dirname(__file__), "fixtures/layouts")
+        name = sorted(n for n in os.listdir(folder) if n.endswith(".journal.zst"))[0]
+        root.write("run/log/journal/m/system.journal", sample("layouts/" + name[:-4]))
+        self.assertEqual(root.run("failed").returncode, 0)
+        lines = self.content(root).splitlines()
+        self.assertLess(max(map(len, lines)), LINE_MAX)
+        # The long field is told of, without its value.
+        self.assertTrue(any(None in json.loads(line).values() for line in lines))
+        whole = root.run("journal", "--format", "json").stdout.splitlines()
+        self.assertGreater(max(map(len, whole)), LINE_MAX)
+        self.assertEqual(len(lines), len(whole) + 1)
+
+    def test_what_is_not_there_is_said(self):
+        root = self.root()
+        os.remove(os.path.join(root.path, "dev/port"))
+        result = root.run("failed")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("not delivered: the output was refused: no such file", result.stderr)
+
+    def terminal(self, root):
+        """A character device in place of the port, and its other end."""
+        master, slave = pty.openpty()
+        self.addCleanup(os.close, master)
+        self.addCleanup(os.close, slave)
+        tty.setraw(slave)
+        inside = 'mount --bind "$1" "$2/dev/port" && exec "$3" --root "$2" failed'
+        process = subprocess.Popen(["unshare", "-m", "--propagation", "private", "sh", "-ec", inside, "sh",
+                                    os.ttyname(slave), root.path, BINARY], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stderr.close)
+        return process, master
+
+    def test_a_character_device(self):
+        process, master = self.terminal(self.root())
+        content = bytearray()
+
+        def read():
+            while not content.endswith(b"\n{}\n"):
+                content.extend(os.read(master, 65536))
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        self.assertEqual(process.wait(PATIENCE), 0)
+        reader.join(PATIENCE)
+        self.assertTrue(content.endswith(b"\n{}\n"))
+
+    def test_one_that_takes_nothing_is_given_up(self):
+        process, _ = self.terminal(self.root("rd.report.timeout=3"))
+        began = time.monotonic()
+        said = process.communicate(timeout=PATIENCE)[1]
+        self.assertEqual(process.returncode, 1)
+        self.assertLess(time.monotonic() - began, 10)
+        self.assertIn("file:/dev/port: not delivered", said)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,5 +1,6 @@
 //! What a sink's process does: sends the status or the journal to one server, and says in a few words how that ended.
 
+use crate::cloud::{self, Service};
 use crate::encode::{self, Format, Stats};
 use crate::error::Error;
 use crate::http::client::{Body, Client, Heard, Outcome};
@@ -8,6 +9,7 @@ use crate::journal::source::Source;
 use crate::net::Dial;
 use crate::net::trust::Trust;
 use crate::report::Report;
+use crate::settings::Settings;
 use crate::sink::{Count, Sink};
 use crate::sys::process::WORDS_MAX;
 use crate::sys::time::Deadline;
@@ -66,6 +68,24 @@ impl Delivery<'_> {
         };
         let method = if is_put { "PUT" } else { "POST" };
         self.send(method, target, &fields, body)
+    }
+
+    /// Tells a cloud's service.
+    pub fn cloud(&mut self, service: &Service, report: &Report<'_>, settings: &Settings<'_>) -> Result<Outcome, Error> {
+        let client = Client { dial: &self.dial, trust: self.trust };
+        let mut send = |request: &cloud::Request<'_>, answer: &mut [u8], heard: &mut Heard| {
+            let mut body = request.body;
+            let fields = Fields {
+                content_type: None,
+                gzip: false,
+                length: body.length(),
+                report_id: report.id,
+                own: request.fields.as_bytes(),
+            };
+            client.once(request.method, request.url, &fields, &mut body, answer, request.until, heard)
+        };
+        let root = self.dial.root;
+        cloud::deliver(service, report, root, settings, self.deadline, &mut self.heard, &mut send)
     }
 
     fn send(
@@ -133,9 +153,10 @@ impl Body for JournalBody<'_> {
     }
 }
 
-/// What a sink's process says of its end, and its exit status.
+/// What a sink's process says of its end, and its exit status. `hint` is what to do where no setting holds the address.
 pub fn put_into_words(
     result: &Result<Outcome, Error>,
+    hint: Option<&str>,
     heard: &Heard,
     stats: &Stats,
     source: Option<&Source>,
@@ -144,7 +165,11 @@ pub fn put_into_words(
     let mut line = Text::new(said);
     let status = match result {
         Ok(outcome) => {
-            line.str("delivered (").dec(outcome.status.into()).str(", ").dec(outcome.sent).str(" bytes");
+            line.str("delivered (");
+            if outcome.status != 0 {
+                line.dec(outcome.status.into()).str(", ");
+            }
+            line.dec(outcome.sent).str(" bytes");
             for (count, what) in [
                 (stats.entries, " entries"),
                 (stats.left_out, " entries left out beyond rd.report.journal.max="),
@@ -166,7 +191,10 @@ pub fn put_into_words(
                 line.str(" in ").dec(heard.tries.count.into()).str(" tries");
             }
             line.str(": ");
-            words::error(*e, &heard.cert, &mut line);
+            match hint {
+                Some(hint) => words::service(*e, hint, &heard.cert, &mut line),
+                None => words::error(*e, &heard.cert, &mut line),
+            }
             if let Some(asked_s) = heard.tries.asked_s {
                 line.str("; it asks to be tried again in ").dec(asked_s).str(" s: raise rd.report.timeout=");
             }

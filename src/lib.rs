@@ -15,6 +15,7 @@
 extern crate alloc;
 
 pub mod args;
+pub mod cloud;
 pub mod delivery;
 pub mod encode;
 pub mod error;

@@ -2,6 +2,8 @@
 //! exit status.
 
 use crate::args::{Arguments, Usage, Verb};
+use crate::cloud::platform::{self, Found, Why};
+use crate::cloud::{self, Service};
 use crate::delivery::{COMPLAINT_MAX, Delivery, JournalBody, UNDELIVERED, for_each_complaint, put_into_words};
 use crate::encode::{Format, Stats};
 #[cfg(feature = "client-auth")]
@@ -48,6 +50,8 @@ const TIMEOUT_RUNNING_S: u64 = 10;
 const OWN_FIELDS_MAX: usize = 8192;
 /// Sinks of all kinds together.
 const SINKS_MAX: usize = 2 * crate::settings::SINKS_MAX;
+/// Processes of a report: the sinks', and the clouds'.
+const JOBS_MAX: usize = SINKS_MAX + cloud::SERVICES_MAX;
 /// Milliseconds that journald is given to write what it holds.
 const SYNC_MS: u64 = 1_000;
 /// Longest line that is printed.
@@ -124,6 +128,8 @@ struct Run<'a> {
     own: Vec<u8>,
     state: State,
     stage: Option<&'a str>,
+    platform: Option<Found<'a>>,
+    began: Deadline,
 }
 
 impl<'a> Run<'a> {
@@ -133,6 +139,7 @@ impl<'a> Run<'a> {
         cmdline: &'a [u8],
         state: State,
         stage: Option<&'a str>,
+        platform: Option<Found<'a>>,
         warnings: &mut Warnings,
     ) -> Self {
         let facts = Facts::gather(root);
@@ -143,7 +150,25 @@ impl<'a> Run<'a> {
             warnings
                 .add(&["the kernel's random numbers are not ready: the keys of TLS are made of what else there is"]);
         }
-        Self { root, settings, cmdline, facts, trust, extra_roots, own, state, stage }
+        if let Some(Found { name, why: Why::Setting }) = platform
+            && name != "none"
+            && !platform::is_known(name)
+        {
+            warnings.add(&["rd.report.platform=", name, ": no such platform; no cloud is told"]);
+        }
+        Self {
+            root,
+            settings,
+            cmdline,
+            facts,
+            trust,
+            extra_roots,
+            own,
+            state,
+            stage,
+            platform,
+            began: Deadline::after_ms(0),
+        }
     }
 
     fn variables(&self) -> Variables<'_> {
@@ -205,6 +230,51 @@ struct SinkOf<'a> {
     is_journal: bool,
 }
 
+/// What a process is made for.
+#[derive(Clone, Copy)]
+enum Job<'a> {
+    Sink(&'a SinkOf<'a>),
+    Cloud(&'static Service),
+}
+
+impl Job<'_> {
+    fn is_journal(&self) -> bool {
+        matches!(self, Job::Sink(sink) if sink.is_journal)
+    }
+
+    fn is_cloud(&self) -> bool {
+        matches!(self, Job::Cloud(_))
+    }
+
+    /// `rd.report.KEY=URL` with its secrets masked, or the cloud's name.
+    fn put_name(&self, line: &mut Text<'_>) {
+        match self {
+            Job::Sink(sink) => line.str(PREFIX).str(sink.key).str("=").str(shown(sink.value, &mut [0; LINE_MAX])),
+            Job::Cloud(service) => line.str("cloud ").str(service.name),
+        };
+    }
+
+    /// What to do about a failure, for those whose address no setting holds.
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Job::Sink(_) => None,
+            Job::Cloud(service) => Some(service.hint),
+        }
+    }
+
+    /// The end of its tries: a failure may be told to a cloud for longer, unless the owner set a time. A boot that goes on waits for none.
+    fn deadline(&self, run: &Run<'_>, usual: Deadline) -> Deadline {
+        match self {
+            Job::Cloud(service)
+                if run.settings.timeout_s.is_none() && matches!(run.state, State::Failed | State::Stuck) =>
+            {
+                usual.max(run.began.later_ms(service.budget_s.saturating_mul(1000)))
+            }
+            _ => usual,
+        }
+    }
+}
+
 /// The verbs `failed`, `succeeded`, `running` and `stuck`.
 fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let mut buf = vec![0; CMDLINE_MAX];
@@ -221,7 +291,9 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         }
     };
     let settings = Settings::parse(cmdline, &mut warnings);
-    if settings.is_idle() {
+    let platform = cloud::recognise(&settings, cmdline, root);
+    let clouds = cloud::services(platform.as_ref(), &settings, state);
+    if settings.is_idle() && clouds.is_empty() {
         print_warnings(&warnings);
         say(&mut |line| {
             line.str(
@@ -242,11 +314,14 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     };
     let timeout_s = settings.timeout_s.map_or(default_s, u64::from);
     let deadline = Deadline::after_ms(timeout_s.saturating_mul(1000));
-    let run = Run::prepare(root, &settings, cmdline, state, arguments.stage, &mut warnings);
+    let run = Run::prepare(root, &settings, cmdline, state, arguments.stage, platform, &mut warnings);
     let (sinks, bad) = run.sinks(&mut warnings);
     if arguments.dry_run {
         print_warnings(&warnings);
-        return print(&mut |out| sinks.iter().try_for_each(|sink| describe(&run, sink, out)));
+        return print(&mut |out| {
+            sinks.iter().try_for_each(|sink| describe(&run, sink, out))?;
+            clouds.iter().try_for_each(|service| service.describe(out))
+        });
     }
     let mut source = open_journal(root, state, &settings, &sinks, deadline, &mut warnings);
     print_warnings(&warnings);
@@ -257,22 +332,25 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         return UNDELIVERED;
     };
     let mut undelivered = bad;
-    let mut children: Bounded<Option<Child>, SINKS_MAX> = Bounded::new();
+    let (statuses, journals) = sinks.split_at(sinks.iter().filter(|sink| !sink.is_journal).count());
+    let jobs = statuses.iter().map(Job::Sink).chain(clouds.iter().copied().map(Job::Cloud));
+    let jobs: Bounded<Job<'_>, JOBS_MAX> = jobs.chain(journals.iter().map(Job::Sink)).collect();
+    let mut children: Bounded<Option<Child>, JOBS_MAX> = Bounded::new();
     let mut statuses_due = Some(deadline.step_ms(HEAD_START_MS));
-    for sink in &sinks {
-        if sink.is_journal
+    for job in &jobs {
+        if job.is_journal()
             && let Some(due) = statuses_due.take()
         {
-            for child in children.iter().flatten() {
+            for child in children.iter().take(statuses.len()).flatten() {
                 let _ = child.has_spoken(due);
             }
         }
         let child = Child::spawn(&mut |said| {
             let mut delivery = run.delivery(deadline);
             let mut stats = Stats::default();
-            let result = match (sink.is_journal, &mut source) {
-                (true, None) => Err(JournalError::None.into()),
-                (true, Some(source)) => {
+            let result = match (job, &mut source) {
+                (Job::Sink(sink), None) if sink.is_journal => Err(JournalError::None.into()),
+                (Job::Sink(sink), Some(source)) if sink.is_journal => {
                     let (format, gzip) = (sink.target.format, sink.target.gzip);
                     let max = settings.journal_max;
                     let mut body = JournalBody { source, format, max, gzip, length: None, stats };
@@ -280,7 +358,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                     stats = body.stats;
                     result
                 }
-                (false, source) => {
+                (job, source) => {
                     let failed = source.as_mut().map(units::failed);
                     if let Some(source) = source {
                         complain(source, &mut warnings);
@@ -291,22 +369,32 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                         stage: arguments.stage,
                         message: arguments.message,
                         code: arguments.code,
-                        platform: None,
+                        platform: run.platform.map(|platform| platform.name).filter(|name| *name != "none"),
                         facts: &run.facts,
                         failed: failed.as_ref(),
                         cmdline,
                         warnings: &warnings,
                     };
-                    delivery.status(&sink.target, &mut report)
+                    match job {
+                        Job::Sink(sink) => delivery.status(&sink.target, &mut report),
+                        Job::Cloud(service) => {
+                            delivery.deadline = job.deadline(&run, deadline);
+                            delivery.cloud(service, &report, &settings)
+                        }
+                    }
                 }
             };
-            let complaints = source.as_ref().filter(|_| sink.is_journal);
-            put_into_words(&result, &delivery.heard, &stats, complaints, said)
+            let complaints = source.as_ref().filter(|_| job.is_journal());
+            put_into_words(&result, job.hint(), &delivery.heard, &stats, complaints, said)
         });
         let _ = children.push(child.ok());
     }
-    for (sink, child) in sinks.iter().zip(&mut children) {
-        undelivered = undelivered.saturating_add(usize::from(!finish(sink, child.take(), deadline)));
+    // A cloud may be waited for longer than the others, whose lines need not wait for it.
+    for is_cloud in [false, true] {
+        for (job, child) in jobs.iter().zip(&mut children).filter(|(job, _)| job.is_cloud() == is_cloud) {
+            let is_delivered = finish(job, child.take(), job.deadline(&run, deadline));
+            undelivered = undelivered.saturating_add(usize::from(!is_delivered));
+        }
     }
     if undelivered == 0 { DONE } else { UNDELIVERED }
 }
@@ -317,7 +405,7 @@ fn complain(source: &Source, warnings: &mut Warnings) {
 }
 
 /// Waits for a sink's process and prints its line; gives whether the sink got what it was to get.
-fn finish(sink: &SinkOf<'_>, child: Option<Child>, deadline: Deadline) -> bool {
+fn finish(job: &Job<'_>, child: Option<Child>, deadline: Deadline) -> bool {
     let mut words = [0; WORDS_MAX];
     let grace = deadline.left_ms().saturating_add(GRACE_MS);
     let (ended, len) = match child {
@@ -326,7 +414,7 @@ fn finish(sink: &SinkOf<'_>, child: Option<Child>, deadline: Deadline) -> bool {
     };
     let said = words.get(..len).and_then(|said| core::str::from_utf8(said).ok()).unwrap_or_default();
     say(&mut |line| {
-        put_name(sink, line);
+        job.put_name(line);
         line.str(": ");
         match ended {
             Ended::Exit(_) if !said.is_empty() => line.str(said),
@@ -423,7 +511,8 @@ fn check(root: &Root, stdin: bool) -> u8 {
     };
     let mut warnings = Warnings::default();
     let settings = Settings::parse(cmdline, &mut warnings);
-    let mut run = Run::prepare(root, &settings, cmdline, State::Failed, None, &mut warnings);
+    let platform = cloud::recognise(&settings, cmdline, root);
+    let mut run = Run::prepare(root, &settings, cmdline, State::Failed, None, platform, &mut warnings);
     let status = print(&mut |out| {
         put_all(out, &["settings:\n"])?;
         for key in KEYS {
@@ -433,6 +522,7 @@ fn check(root: &Root, stdin: bool) -> u8 {
                 put_all(out, &[if values == 0 { " = " } else { ", " }])?;
                 match key.name {
                     "header" => put_all(out, &[redact::MASK])?,
+                    name if name.ends_with(".token") => put_all(out, &[redact::MASK])?,
                     _ => redact::url(word.value.unwrap_or(b"on"), &mut |part| out.put(part))?,
                 }
                 values += 1;
@@ -442,12 +532,16 @@ fn check(root: &Root, stdin: bool) -> u8 {
                 _ => put_all(out, &["\n"])?,
             }
         }
+        cloud::describe(run.platform.as_ref(), root, out)?;
         put_all(out, &["what is sent:\n"])?;
         for state in State::ALL {
             run.state = state;
             let (sinks, _) = run.sinks(&mut warnings);
-            put_all(out, &["  ", state.as_str(), if sinks.is_empty() { ": nothing\n" } else { ":\n" }])?;
+            let clouds = cloud::services(run.platform.as_ref(), &settings, state);
+            let is_nothing = sinks.is_empty() && clouds.is_empty();
+            put_all(out, &["  ", state.as_str(), if is_nothing { ": nothing\n" } else { ":\n" }])?;
             sinks.iter().try_for_each(|sink| describe(&run, sink, out))?;
+            clouds.iter().try_for_each(|service| service.describe(out))?;
         }
         Ok(())
     });
@@ -647,12 +741,6 @@ fn usage(why: Usage) -> u8 {
         line.str("; see rdreport --help");
     });
     USAGE
-}
-
-/// `rd.report.KEY=URL` with its secrets masked.
-fn put_name(sink: &SinkOf<'_>, line: &mut Text<'_>) {
-    let mut buf = [0; LINE_MAX];
-    line.str(PREFIX).str(sink.key).str("=").str(shown(sink.value, &mut buf));
 }
 
 /// A URL with its secrets masked.

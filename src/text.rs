@@ -53,6 +53,14 @@ impl<'a> Text<'a> {
     }
 }
 
+impl Sink for Text<'_> {
+    /// Takes what fits, and never fails: see [`Text::is_cut`]. Pieces that are not UTF-8 are left out.
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.str(core::str::from_utf8(bytes).unwrap_or_default());
+        Ok(())
+    }
+}
+
 /// Digits of the largest `u64`.
 pub const DECIMAL_MAX: usize = 20;
 

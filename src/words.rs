@@ -1,6 +1,6 @@
 //! The sentences that a person at a serial console reads: what happened, and which setting would change it.
 
-use crate::error::{Error, HttpError, JournalError, NetError, TlsError};
+use crate::error::{CloudError, Error, HttpError, JournalError, NetError, TlsError};
 use crate::http::url::NotUrl;
 use crate::net::NAMESERVER_PLACES;
 use crate::net::trust::CertFacts;
@@ -14,6 +14,9 @@ pub fn error(error: Error, cert: &CertFacts, out: &mut Text<'_>) {
         Error::Net(e) => net(e, out),
         Error::Tls(e) => tls(e, cert, out),
         Error::Http(e) => http(e, out),
+        Error::Cloud(e) => {
+            out.str(cloud(e));
+        }
         Error::Journal(e) => journal(e, out),
         Error::Gzip => {
             out.str("the compressor failed: a defect of rdreport");
@@ -23,6 +26,24 @@ pub fn error(error: Error, cert: &CertFacts, out: &mut Text<'_>) {
             errno(e, out);
         }
     }
+}
+
+/// Says what an error means that a cloud's service ended with, whose address no setting holds; and what to do about it.
+pub fn service(e: Error, hint: &str, cert: &CertFacts, out: &mut Text<'_>) {
+    match e {
+        Error::Net(NetError::Connect(e)) => {
+            out.str("cannot connect: ");
+            errno(e, out);
+        }
+        Error::Net(NetError::ConnectTimeout | NetError::Timeout) => {
+            out.str("no answer in time");
+        }
+        Error::Http(HttpError::Status(code)) => {
+            out.str("the service answered ").dec(code.into());
+        }
+        e => error(e, cert, out),
+    }
+    out.str("; ").str(hint);
 }
 
 /// Says why a value names no sink.
@@ -144,6 +165,16 @@ fn http(error: HttpError, out: &mut Text<'_>) {
             out.str("the server closed the connection before it had answered in full")
         }
     };
+}
+
+fn cloud(error: CloudError) -> &'static str {
+    match error {
+        CloudError::NotJson => "the service's answer is not JSON",
+        CloudError::NotXml => "the service's answer is not XML",
+        CloudError::NoField => "the service's answer lacks what is needed from it",
+        CloudError::NoSecret => "the file that a setting names cannot be read, or is no text",
+        CloudError::TooLong => "the request is too long",
+    }
 }
 
 fn journal(error: JournalError, out: &mut Text<'_>) {

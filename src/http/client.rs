@@ -70,7 +70,9 @@ pub struct Heard {
     /// How often it was tried.
     pub tries: Tries,
     /// Seconds after which the server asked to be tried again.
-    retry_after_s: Option<u64>,
+    pub retry_after_s: Option<u64>,
+    /// The time of a server that refused, in seconds since 1970.
+    pub date_s: Option<u64>,
     /// Where it redirects to.
     location: String<URL_MAX>,
 }
@@ -200,7 +202,9 @@ pub fn exchange(
         status @ 301..=303 => return Err(HttpError::RedirectRefused(status).into()),
         status => {
             let after = answer.field("Retry-After", &exchange.head);
-            heard.retry_after_s = after.and_then(|after| retry::asked_s(after, answer.field("Date", &exchange.head)));
+            let date = answer.field("Date", &exchange.head);
+            heard.retry_after_s = after.and_then(|after| retry::asked_s(after, date));
+            heard.date_s = date.and_then(retry::http_date);
             return Err(HttpError::Status(status).into());
         }
     }

@@ -89,6 +89,16 @@ pub enum Action {
     Poweroff,
 }
 
+/// Settings of single clouds (`rd.report.CLOUD.NAME`), all of them texts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CloudKey {
+    /// Where Packet's metadata is.
+    PacketUrl,
+}
+
+/// How many [`CloudKey`]s there are.
+const CLOUD_KEYS: usize = CloudKey::PacketUrl as usize + 1;
+
 /// All settings. Text values are slices of the command line.
 pub struct Settings<'a> {
     /// Where the status is POSTed.
@@ -101,6 +111,8 @@ pub struct Settings<'a> {
     pub journal_on: States,
     /// The cloud, overriding what is found.
     pub platform: Option<&'a str>,
+    /// By [`CloudKey`].
+    cloud: [Option<&'a str>; CLOUD_KEYS],
     /// What is done in the end.
     pub action: Action,
     /// Seconds before it.
@@ -147,6 +159,7 @@ impl Default for Settings<'_> {
             on: States::of(&[State::Failed, State::Succeeded, State::Stuck]),
             journal_on: States::of(&[State::Failed, State::Stuck]),
             platform: None,
+            cloud: [None; CLOUD_KEYS],
             action: Action::None,
             action_delay_s: 0,
             timeout_s: None,
@@ -245,7 +258,7 @@ pub static KEYS: &[Key] = &[
         value: "NAME",
         default: "ignition.platform.id, else DMI",
         help: "the cloud; 'none' turns cloud reports off",
-        works: false,
+        works: cfg!(feature = "cloud"),
         secret: false,
         set: |s, v| text(&mut s.platform, v),
     },
@@ -494,6 +507,11 @@ impl<'a> Settings<'a> {
     /// Whether nothing is to be sent anywhere.
     pub fn is_idle(&self) -> bool {
         self.url.is_empty() && self.journal.is_empty()
+    }
+
+    /// A setting of a single cloud.
+    pub fn cloud(&self, key: CloudKey) -> Option<&'a str> {
+        self.cloud.get(key as usize).copied().flatten()
     }
 
     /// Whether `word` sets `key`.

@@ -164,6 +164,10 @@ pub fn put_into_words(
 ) -> (u8, usize) {
     let mut line = Text::new(said);
     let status = match result {
+        Ok(outcome) if *outcome == cloud::NOTHING => {
+            line.str("nothing to tell: it has no words for this state");
+            DELIVERED
+        }
         Ok(outcome) => {
             line.str("delivered (");
             if outcome.status != 0 {

@@ -127,6 +127,9 @@ class Server:
         return f"{'https' if self.context else 'http'}://{host}:{self.port}{path}"
 
     def close(self):
+        with contextlib.suppress(OSError):
+            # Wakes who waits in accept, which would hold the port.
+            self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
 
     def _serve(self):

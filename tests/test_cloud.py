@@ -5,12 +5,16 @@ import os
 import re
 import subprocess
 import sys
+import time
+import types
 import unittest
 
-import peers
-from peers import OK, Root, Server
+from peers import BINARY, Pki, Root, Server
 
+# Set within the namespace, to the folder of the certificates, which are made once for all tests.
 INSIDE = "RDREPORT_TEST_CLOUD"
+if INSIDE in os.environ:
+    Pki._folder = types.SimpleNamespace(name=os.environ[INSIDE])
 
 DMI = "sys/class/dmi/id/"
 # What each kind of machine has in its firmware, and what it is then.
@@ -98,6 +102,286 @@ class Recognising(unittest.TestCase):
             root.write(DMI + "sys_vendor", "Vultr\n")
             self.assertEqual(root.run("failed").returncode, 0)
             self.assertEqual(json.loads(server.requests[0].body)["platform"], name)
+
+
+
+def answer(status, body=b"", *fields):
+    """An answer with its length said."""
+    body = body.encode() if isinstance(body, str) else body
+    lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}", *fields, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+def certificate(*names):
+    """The name under which [`Pki`] has a certificate for these hosts, signed by ca.pem."""
+    stem = "cloud-" + names[0]
+    path = Pki.file(stem)
+    if not os.path.exists(path + ".pem"):
+        with open(path + ".ext", "w") as file:
+            file.write("basicConstraints = CA:FALSE\nsubjectAltName = " + ",".join(f"DNS:{name}" for name in names) + "\n")
+        run = lambda *words: subprocess.run(["openssl", *words], check=True, stderr=subprocess.DEVNULL)
+        run("req", "-new", "-key", Pki.file("p256.key"), "-subj", f"/CN={names[0]}", "-out", path + ".csr")
+        run("x509", "-req", "-in", path + ".csr", "-CA", Pki.file("ca.pem"), "-CAkey", Pki.file("ca.key"), "-days", "30",
+            "-set_serial", str(abs(hash(names))), "-extfile", path + ".ext", "-out", path + ".pem")
+        with open(path + ".key", "wb") as file:
+            file.write(Pki.read("p256.key"))
+    return stem
+
+
+class Clouds(unittest.TestCase):
+    """Runs each test in a process of its own in a new network namespace, in which any address can be had."""
+
+    MESSAGE = "disk \"x\" not found: <&> \u00e9\U0001f600"
+    UUID = "4c4c4544-0042-3510-8052-b4c04f4a4e32"
+
+    def run(self, result=None):
+        if INSIDE in os.environ:
+            return super().run(result)
+        result = result or self.defaultTestResult()
+        result.startTest(self)
+        user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+        name = ".".join(self.id().split(".")[-2:])
+        done = subprocess.run(["unshare", "--net", *user, sys.executable, os.path.abspath(__file__), name],
+                              env={**os.environ, INSIDE: os.path.dirname(Pki.file("ca.pem")), "RDREPORT": BINARY}, capture_output=True, text=True, timeout=180)
+        if done.returncode == 0 and "Ran 1 test" in done.stderr and "skipped" not in done.stderr:
+            result.addSuccess(self)
+        else:
+            result.addFailure(self, (AssertionError, AssertionError(done.stdout + done.stderr), None))
+        result.stopTest(self)
+        return result
+
+    def setUp(self):
+        self.ip("link set lo up")
+        # A cable to nowhere; kernels without it (veth) have no containers either, while dummy is often left out.
+        self.ip("link add cloud0 type veth peer name cloud1")
+        self.ip("link set cloud0 up")
+        self.ip("link set cloud1 up")
+        self.log, self.due = [], []
+        self.root = Root("", journal=None)
+        self.addCleanup(self.root.remove)
+        self.root.write(DMI + "product_uuid", self.UUID.upper() + "\n")
+
+    def ip(self, words):
+        subprocess.run(["ip", *words.split()], check=True)
+
+    def service(self, address, *script, port=80, host=None, tls=None):
+        """A service at its address that expects these requests in this order, each `(method and target, answer)`. A number in place of an
+        answer closes the connection after so many seconds. With `host` it is found by that name."""
+        prefix = "128 nodad" if ":" in address else "32"
+        self.ip(f"address replace {address}/{prefix} dev cloud0")
+        due = list(script)
+        self.due.append(due)
+
+        def behave(connection, server):
+            request = connection.request()
+            line = f"{request.method} {request.target}"
+            self.log.append(line)
+            if not due or due[0][0] != line:
+                self.log.append(f"not expected, but {due[0][0] if due else 'nothing'}")
+                connection.sock.sendall(answer(418))
+                return
+            said = due.pop(0)[1]
+            if isinstance(said, (int, float)):
+                time.sleep(said)
+            else:
+                connection.sock.sendall(said)
+
+        if tls:
+            self.root.write("ca.pem", Pki.read("ca.pem"))
+        if host:
+            with open(self.root.write("etc/hosts", self.root_text("etc/hosts")), "a") as file:
+                file.write(f"{address} {host}\n")
+        server = Server(behave, tls=tls, address=(address, port))
+        self.addCleanup(server.close)
+        return server
+
+    def root_text(self, path):
+        path = os.path.join(self.root.path, path)
+        if not os.path.exists(path):
+            return ""
+        with open(path) as file:
+            return file.read()
+
+    def report(self, cmdline, *args, code=0, seconds=8):
+        """Reports, in so many seconds; gives what was said."""
+        self.root.write("proc/cmdline", f"quiet rd.report.timeout={seconds} {cmdline}\n")
+        began = time.monotonic()
+        result = self.root.run(*args)
+        self.assertLess(time.monotonic() - began, seconds + 2)
+        self.assertEqual(result.returncode, code, f"{result.stderr}\n{self.log}")
+        return result.stderr
+
+    def done(self):
+        """All that was expected was asked, and nothing else."""
+        self.assertEqual([line for due in self.due for line in due], [], self.log)
+        self.assertFalse([line for line in self.log if line.startswith("not expected")], self.log)
+
+    def fields(self, request, own=(), content_type=None, host=None):
+        """The header of a request: these own fields, and what every request has."""
+        usual = {"host", "user-agent", "accept", "connection", "x-report-id", "content-length"}
+        expected = usual | {name.lower() for name in dict(own)} | ({"content-type"} if content_type else set())
+        self.assertEqual(set(request.headers), expected)
+        self.assertEqual(request.headers.get("content-type"), content_type)
+        self.assertEqual(request.headers["accept"], "*/*")
+        for name, value in dict(own).items():
+            self.assertEqual(request.headers[name.lower()], value)
+        if host:
+            self.assertEqual(request.headers["host"], host)
+
+
+class Packet(Clouds):
+    HOST, ADDRESS = "metadata.packet.net", "192.0.2.10"
+    METADATA = {"id": "7ad2c4f5", "hostname": "node-7", "network": {"addresses": [{"id": "x", "phone_home_url": "wrong"}]},
+                "phone_home_url": "http://tinkerbell.sjc1.packet.net/phone-home"}
+
+    def metadata(self, said, more=()):
+        said = said if isinstance(said, bytes) else answer(200, json.dumps(said))
+        return self.service(self.ADDRESS, *more, ("GET /metadata", said), port=443, host=self.HOST, tls=certificate(self.HOST))
+
+    def events(self, *script):
+        return self.service("192.0.2.11", *script, host="tinkerbell.sjc1.packet.net")
+
+    def test_failed(self):
+        metadata = self.metadata(self.METADATA)
+        events = self.events(("POST /events", answer(500)), ("POST /events", answer(503)), ("POST /events", answer(200)))
+        said = self.report("ignition.platform.id=packet rd.report.ca=/ca.pem", "failed", "--stage", "disks", "--message", self.MESSAGE,
+                           "--code", "1042")
+        self.done()
+        self.fields(metadata.requests[0], host=self.HOST)
+        self.assertEqual(metadata.requests[0].body, b"")
+        for request in events.requests:
+            self.fields(request, content_type="application/json", host="tinkerbell.sjc1.packet.net")
+            self.assertEqual(json.loads(request.body), {"state": "failed", "message": "[disks] " + self.MESSAGE, "code": 1042})
+        self.assertRegex(said, r"^rdreport: cloud packet: delivered \(200, \d+ bytes, 4 tries\)\n$")
+
+    def test_the_whole_way_of_a_machine(self):
+        for words, state, message, code in (
+            (("running", "--stage", "fetch", "--message", "fetching"), "running", "[fetch] fetching", None),
+            (("stuck", "--message", "disks"), "running", "disks", None),
+            (("succeeded", "--code", "7"), "succeeded", "provisioning succeeded", None),
+        ):
+            self.due.clear()
+            server = self.metadata(self.METADATA)
+            events = self.events(("POST /events", answer(200)))
+            self.report("ignition.platform.id=packet rd.report.ca=/ca.pem rd.report.on=all", *words)
+            self.done()
+            body = json.loads(events.requests[0].body)
+            self.assertEqual(body, {"state": state, "message": message})
+            server.close()
+            events.close()
+
+    def test_the_message_is_from_the_journal(self):
+        journal = Root("")
+        self.addCleanup(journal.remove)
+        os.rename(os.path.join(journal.path, "run"), os.path.join(self.root.path, "run"))
+        self.metadata(self.METADATA)
+        events = self.events(("POST /events", answer(200)))
+        self.report("ignition.platform.id=packet rd.report.ca=/ca.pem", "failed")
+        message = json.loads(events.requests[0].body)["message"]
+        self.assertIn("vdz", message)
+        self.assertNotIn("\n", message)
+
+    def test_user_state_url_goes_before(self):
+        self.metadata({**self.METADATA, "user_state_url": "http://tinkerbell.sjc1.packet.net/user/state"})
+        self.events(("POST /user/state", answer(202)))
+        self.report("ignition.platform.id=packet rd.report.ca=/ca.pem", "failed")
+        self.done()
+
+    def test_the_second_host(self):
+        host = "metadata.platformequinix.com"
+        self.service("192.0.2.10", ("GET /metadata", answer(500)), port=443, host=self.HOST, tls=certificate(self.HOST))
+        self.service("192.0.2.12", ("GET /metadata", answer(200, json.dumps(self.METADATA))), port=443, host=host, tls=certificate(host))
+        self.events(("POST /events", answer(200)))
+        self.report("ignition.platform.id=packet rd.report.ca=/ca.pem", "failed")
+        self.done()
+
+    def test_own_metadata(self):
+        self.service("192.0.2.13", ("GET /metadata", answer(200, json.dumps(self.METADATA))), port=50061)
+        self.events(("POST /events", answer(200)))
+        self.report("rd.report.platform=packet rd.report.packet.url=http://192.0.2.13:50061/metadata", "failed")
+        self.done()
+
+    def test_metadata_that_are_none(self):
+        for said, why in (
+            (answer(200), "the service's answer is not JSON"),
+            (answer(200, "<html>no</html>"), "the service's answer is not JSON"),
+            (answer(200, "{\"id\":\"x\"}"), "the service's answer lacks what is needed from it"),
+            (answer(200, "{\"phone_home_url\":null}"), "the service's answer lacks what is needed from it"),
+            (answer(406), "the service answered 406"),
+        ):
+            self.due.clear()
+            server = self.metadata(said)
+            line = self.report("ignition.platform.id=packet rd.report.ca=/ca.pem", "failed", code=1)
+            self.done()
+            self.assertEqual(line, f"rdreport: cloud packet: not delivered: {why}; set rd.report.packet.url= to where the metadata are, or "
+                                   "rd.report.platform=none\n")
+            server.close()
+
+    def test_a_refusal_is_final(self):
+        self.metadata(self.METADATA)
+        self.events(("POST /events", answer(403)))
+        line = self.report("ignition.platform.id=packet rd.report.ca=/ca.pem", "failed", code=1)
+        self.done()
+        self.assertIn("cloud packet: not delivered in 2 tries: the service answered 403; ", line)
+
+    def test_out_of_order_for_long(self):
+        self.metadata(self.METADATA)
+        self.events(*[("POST /events", answer(503))] * 99)
+        line = self.report("ignition.platform.id=packet rd.report.ca=/ca.pem", "failed", code=1, seconds=4)
+        self.assertRegex(line, r"not delivered in [4-9] tries: the service answered 503; ")
+
+    def test_events_url(self):
+        for state, kind in (("failed", "failure"), ("succeeded", "activate"), ("running", "info"), ("stuck", "info")):
+            self.due.clear()
+            server = self.service("192.0.2.14", ("POST /e?x=1", answer(200)))
+            self.report("em.events_url=http://192.0.2.14/e?x=1 rd.report.on=all", state, "--message", self.MESSAGE)
+            self.done()
+            self.fields(server.requests[0])
+            self.assertEqual(json.loads(server.requests[0].body), {"type": kind, "msg": self.MESSAGE})
+            server.close()
+
+    def test_tinkerbell(self):
+        cmdline = "tinkerbell=http://192.0.2.15/ instance_id=abc-1 rd.report.on=all"
+        for words, body in ((("failed", "--message", self.MESSAGE), {"type": "failure", "reason": self.MESSAGE}),
+                            (("succeeded",), {"instance_id": "abc-1"})):
+            self.due.clear()
+            server = self.service("192.0.2.15", ("POST /phone-home", answer(200)))
+            self.report(cmdline, *words)
+            self.done()
+            self.fields(server.requests[0], content_type="application/json")
+            self.assertEqual(json.loads(server.requests[0].body), body)
+            server.close()
+        self.assertEqual(self.report(cmdline, "running"), "rdreport: cloud packet: nothing to tell: it has no words for this state\n")
+
+    def test_tinkerbell_asks_for_the_instance(self):
+        server = self.service("192.0.2.15", ("GET /m", answer(200, json.dumps(self.METADATA))), ("POST /phone-home", answer(200)))
+        self.report("tinkerbell=http://192.0.2.15 rd.report.packet.url=http://192.0.2.15/m", "succeeded")
+        self.done()
+        self.assertEqual(json.loads(server.requests[1].body), {"instance_id": "7ad2c4f5"})
+
+    def test_it_can_be_turned_off(self):
+        for words in ("rd.report.platform=none", "rd.report.on=stuck"):
+            self.report(f"ignition.platform.id=packet {words}", "failed")
+        self.assertEqual(self.log, [])
+
+    def test_a_dry_run_sends_nothing(self):
+        self.root.write("proc/cmdline", "ignition.platform.id=packet")
+        result = self.root.run("failed", "--dry-run")
+        self.assertRegex(result.stdout, r"^    cloud packet: POST state, message and code to .*\n$")
+
+    def test_a_cloud_that_hangs_takes_nothing_from_the_others(self):
+        self.metadata(10)
+        server = self.service("192.0.2.16", ("POST /s", answer(200)))
+        journal = Root("")
+        self.addCleanup(journal.remove)
+        os.rename(os.path.join(journal.path, "run"), os.path.join(self.root.path, "run"))
+        other = self.service("192.0.2.17", ("POST /j", answer(200)))
+        said = self.report("ignition.platform.id=packet rd.report.ca=/ca.pem rd.report.url=http://192.0.2.16/s rd.report.journal=http://192.0.2.17/j",
+                           "failed", code=1, seconds=4)
+        lines = [re.sub(r"(delivered).*", r"\1", line) for line in said.splitlines()]
+        self.assertEqual(lines, ["rdreport: rd.report.url=http://192.0.2.16/s: delivered", "rdreport: rd.report.journal=http://192.0.2.17/j: delivered",
+                                 "rdreport: cloud packet: not delivered"])
+        self.assertEqual((len(server.requests), len(other.requests)), (1, 1))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@
 //! or at the deadline. What a service is asked is retried here, by [`Cloud::again`], where waiting helps.
 
 pub mod json;
+#[cfg(feature = "cloud-packet")]
+mod packet;
 pub mod platform;
 pub mod xml;
 
@@ -68,7 +70,13 @@ pub enum When {
 }
 
 /// All services that this program was built with.
-pub static SERVICES: &[Service] = &[];
+pub static SERVICES: &[Service] = &[
+    #[cfg(feature = "cloud-packet")]
+    packet::SERVICE,
+];
+
+/// How a report ends that a service has no words for.
+pub const NOTHING: Outcome = Outcome { status: 0, sent: 0, kept: 0 };
 
 /// Which of the services are told of `state`.
 pub fn services(

@@ -263,6 +263,15 @@ pub static KEYS: &[Key] = &[
         set: |s, v| text(&mut s.platform, v),
     },
     Key {
+        name: "packet.url",
+        value: "URL",
+        default: "metadata.packet.net, metadata.platformequinix.com",
+        help: "where the machine's metadata are",
+        works: cfg!(feature = "cloud-packet"),
+        secret: false,
+        set: |s, v| cloud(s, CloudKey::PacketUrl, v),
+    },
+    Key {
         name: "action",
         value: "ACTION",
         default: "none",
@@ -637,6 +646,10 @@ fn text<'a>(slot: &mut Option<&'a str>, value: &'a str) -> Result<(), Refused> {
             Ok(())
         }
     }
+}
+
+fn cloud<'a>(settings: &mut Settings<'a>, key: CloudKey, value: &'a str) -> Result<(), Refused> {
+    settings.cloud.get_mut(key as usize).map_or(Ok(()), |slot| text(slot, value))
 }
 
 fn states(value: &str) -> Result<States, Refused> {

@@ -145,6 +145,10 @@ pub enum CloudError {
     NoSecret,
     /// A request is larger than the service or its buffer takes.
     TooLong,
+    /// Hyper-V's key-value exchange is not there.
+    NoExchange,
+    /// Its file cannot be written.
+    Exchange(Errno),
 }
 
 /// Errors of the journal as a whole.
@@ -171,6 +175,13 @@ impl From<TlsError> for Error {
 impl From<HttpError> for Error {
     fn from(e: HttpError) -> Self {
         Error::Http(e)
+    }
+}
+
+impl CloudError {
+    /// [`CloudError::Exchange`].
+    pub fn exchange(e: Errno) -> Self {
+        CloudError::Exchange(e)
     }
 }
 

@@ -105,6 +105,24 @@ pub fn json(text: &[u8], out: &mut dyn Sink) -> Result<(), Error> {
     Ok(())
 }
 
+/// Writes text for an element or an attribute of XML 1.0 (section 2.4).
+pub fn xml(text: &str, out: &mut dyn Sink) -> Result<(), Error> {
+    for c in text.chars() {
+        let mut buf = [0; 4];
+        out.put(match c {
+            '&' => b"&amp;",
+            '<' => b"&lt;",
+            '>' => b"&gt;",
+            '"' => b"&quot;",
+            '\'' => b"&apos;",
+            // No way to write these in XML at all.
+            '\0'..'\t' | '\u{b}' | '\u{c}' | '\u{e}'..' ' | '\u{fffe}' | '\u{ffff}' => "\u{fffd}".as_bytes(),
+            c => c.encode_utf8(&mut buf).as_bytes(),
+        })?;
+    }
+    Ok(())
+}
+
 /// The low four bits as a lower-case hexadecimal digit.
 pub fn hex_digit(nibble: u8) -> u8 {
     match nibble & 15 {
@@ -159,7 +177,7 @@ pub fn rfc3339(seconds: u64) -> [u8; TIME_LEN] {
 }
 
 /// The largest length up to `max` at which `s` may be cut.
-fn floor_char_boundary(s: &str, max: usize) -> usize {
+pub fn floor_char_boundary(s: &str, max: usize) -> usize {
     let mut at = max.min(s.len());
     while !s.is_char_boundary(at) {
         at = at.saturating_sub(1);
@@ -206,6 +224,14 @@ mod tests {
         let mut out = Vec::new();
         json(b"a\"\\\n\r\t\x00\x1f\x7f\xc3\xa9\xff\xc3!", &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "a\\\"\\\\\\n\\r\\t\\u0000\\u001f\\u007f\u{e9}\u{fffd}\u{fffd}!");
+    }
+
+    #[test]
+    fn xml_escapes() {
+        let mut out = Vec::new();
+        xml("<a b=\"c\">&'\u{e9}\u{1f600}\t\n\u{1}\u{ffff}", &mut out).unwrap();
+        let want = "&lt;a b=&quot;c&quot;&gt;&amp;&apos;\u{e9}\u{1f600}\t\n\u{fffd}\u{fffd}";
+        assert_eq!(String::from_utf8(out).unwrap(), want);
     }
 
     #[test]

@@ -14,9 +14,7 @@ pub fn error(error: Error, cert: &CertFacts, out: &mut Text<'_>) {
         Error::Net(e) => net(e, out),
         Error::Tls(e) => tls(e, cert, out),
         Error::Http(e) => http(e, out),
-        Error::Cloud(e) => {
-            out.str(cloud(e));
-        }
+        Error::Cloud(e) => cloud(e, out),
         Error::Journal(e) => journal(e, out),
         Error::Gzip => {
             out.str("the compressor failed: a defect of rdreport");
@@ -167,14 +165,20 @@ fn http(error: HttpError, out: &mut Text<'_>) {
     };
 }
 
-fn cloud(error: CloudError) -> &'static str {
-    match error {
+fn cloud(error: CloudError, out: &mut Text<'_>) {
+    let known = match error {
         CloudError::NotJson => "the service's answer is not JSON",
         CloudError::NotXml => "the service's answer is not XML",
         CloudError::NoField => "the service's answer lacks what is needed from it",
         CloudError::NoSecret => "the file that a setting names cannot be read, or is no text",
         CloudError::TooLong => "the request is too long",
-    }
+        CloudError::NoExchange => "no key-value exchange is here",
+        CloudError::Exchange(e) => {
+            out.str("the key-value exchange: ");
+            return errno(e, out);
+        }
+    };
+    out.str(known);
 }
 
 fn journal(error: JournalError, out: &mut Text<'_>) {

@@ -5,6 +5,12 @@
 //! the other, whose answers it keeps in buffers of its own. It ends when the service has taken the report, with the reason why it did not,
 //! or at the deadline. What a service is asked is retried here, by [`Cloud::again`], where waiting helps.
 
+#[cfg(feature = "cloud-azure")]
+mod azure;
+#[cfg(any(feature = "cloud-azure", feature = "cloud-hyperv"))]
+mod azure_report;
+#[cfg(any(feature = "cloud-azure", feature = "cloud-hyperv"))]
+mod hyperv;
 pub mod json;
 #[cfg(feature = "cloud-packet")]
 mod packet;
@@ -71,6 +77,10 @@ pub enum When {
 
 /// All services that this program was built with.
 pub static SERVICES: &[Service] = &[
+    #[cfg(feature = "cloud-azure")]
+    azure::SERVICE,
+    #[cfg(feature = "cloud-hyperv")]
+    hyperv::SERVICE,
     #[cfg(feature = "cloud-packet")]
     packet::SERVICE,
 ];
@@ -286,11 +296,11 @@ pub fn whole<'t>(text: &'t Text<'_>) -> Result<&'t str, Error> {
 /// What happened in a line: without control characters, at most [`MESSAGE_MAX`] bytes of it.
 fn message(report: &Report<'_>) -> heapless::String<MESSAGE_MAX> {
     let mut line = heapless::String::new();
+    let mut is_full = false;
     let mut put = |bytes: &[u8]| {
         for chunk in bytes.utf8_chunks() {
             for c in chunk.valid().chars() {
-                // What does not fit is left out.
-                let _ = line.push(if c.is_control() { ' ' } else { c });
+                is_full = is_full || line.push(if c.is_control() { ' ' } else { c }).is_err();
             }
         }
     };

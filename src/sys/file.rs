@@ -2,7 +2,9 @@
 
 use core::mem::MaybeUninit;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FileType, Mode, OFlags, RawDir, ResolveFlags, fstat, openat, openat2};
+use rustix::fs::{
+    FileType, FlockOperation, Mode, OFlags, RawDir, ResolveFlags, flock, fstat, ftruncate, mkdirat, openat, openat2,
+};
 use rustix::io::Errno;
 
 /// Bytes of folder entries asked of the kernel at once: a few dozen names.
@@ -39,6 +41,29 @@ impl Root {
         self.open(path.as_ref(), OFlags::PATH).map(File)
     }
 
+    /// Opens a file for appending, and makes it if it is missing.
+    pub fn append(&self, path: impl AsRef<[u8]>) -> Result<File, Errno> {
+        self.open(path.as_ref(), OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK).map(File)
+    }
+
+    /// Makes a folder and those above it, if they are missing.
+    pub fn make_folders(&self, path: &[u8]) -> Result<(), Errno> {
+        let ends = path.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(at, _)| at).chain([path.len()]);
+        for end in ends {
+            let folder = path.get(..end).unwrap_or_default();
+            let slash = folder.iter().rposition(|b| *b == b'/').map_or(0, |at| at.saturating_add(1));
+            let (above, name) = folder.split_at_checked(slash).unwrap_or_default();
+            if name.is_empty() {
+                continue;
+            }
+            match mkdirat(&self.folder(above)?.0, name, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
     /// Opens a folder.
     pub fn folder(&self, path: impl AsRef<[u8]>) -> Result<Folder, Errno> {
         self.open(path.as_ref(), OFlags::RDONLY | OFlags::DIRECTORY).map(Folder)
@@ -57,13 +82,14 @@ impl Root {
             Some(b"") | None => b".",
             Some(rest) => rest,
         };
+        let mode = if flags.contains(OFlags::CREATE) { Mode::from_raw_mode(0o644) } else { Mode::empty() };
         if !self.is_real {
-            match openat2(&self.dir, relative, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
+            match openat2(&self.dir, relative, flags, mode, ResolveFlags::IN_ROOT) {
                 Err(Errno::NOSYS) => {} // before Linux 5.6
                 opened => return opened,
             }
         }
-        openat(&self.dir, relative, flags, Mode::empty())
+        openat(&self.dir, relative, flags, mode)
     }
 }
 
@@ -85,6 +111,34 @@ impl File {
             }
         }
         Ok(len)
+    }
+
+    /// Seconds since 1970 at which it was last changed.
+    pub fn modified_s(&self) -> Result<u64, Errno> {
+        Ok(u64::try_from(fstat(&self.0)?.st_mtime).unwrap_or(0))
+    }
+
+    /// Locks it against others that lock it (flock(2)), until it is closed; [`Errno::AGAIN`] where another has it.
+    pub fn lock(&self) -> Result<(), Errno> {
+        flock(&self.0, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// Makes it empty.
+    pub fn clear(&self) -> Result<(), Errno> {
+        ftruncate(&self.0, 0)
+    }
+
+    /// Writes all of `bytes`.
+    pub fn write_all(&self, bytes: &[u8]) -> Result<(), Errno> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match rustix::io::write(&self.0, rest) {
+                Ok(n) => rest = rest.get(n..).unwrap_or_default(),
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
     }
 
     /// Reads on from where the last read ended; 0 is the end.

@@ -145,6 +145,10 @@ pub enum CloudError {
     NoSecret,
     /// A request is larger than the service or its buffer takes.
     TooLong,
+    /// A stack without its resource.
+    NoResource,
+    /// A signal's URL that does not show its form.
+    NoForm,
     /// Hyper-V's key-value exchange is not there.
     NoExchange,
     /// Its file cannot be written.

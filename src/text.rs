@@ -105,6 +105,16 @@ pub fn json(text: &[u8], out: &mut dyn Sink) -> Result<(), Error> {
     Ok(())
 }
 
+/// Percent-encodes all but the unreserved characters of RFC 3986 section 2.3 and the colon, which may stay (section 3.3). Ends when `out`
+/// says `false`, and gives what it said last.
+pub fn percent(text: &str, out: &mut dyn FnMut(char) -> bool) -> bool {
+    let hex = |n: u8| char::from(hex_digit(n).to_ascii_uppercase());
+    text.bytes().all(|byte| {
+        let plain = byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
+        if plain { out(byte.into()) } else { out('%') && out(hex(byte >> 4)) && out(hex(byte)) }
+    })
+}
+
 /// Writes text for an element or an attribute of XML 1.0 (section 2.4).
 pub fn xml(text: &str, out: &mut dyn Sink) -> Result<(), Error> {
     for c in text.chars() {

@@ -172,6 +172,8 @@ fn cloud(error: CloudError, out: &mut Text<'_>) {
         CloudError::NoField => "the service's answer lacks what is needed from it",
         CloudError::NoSecret => "the file that a setting names cannot be read, or is no text",
         CloudError::TooLong => "the request is too long",
+        CloudError::NoResource => "rd.report.aws.resource= is not set",
+        CloudError::NoForm => "the URL does not show how it is signalled: set rd.report.openstack.signal=",
         CloudError::NoExchange => "no key-value exchange is here",
         CloudError::Exchange(e) => {
             out.str("the key-value exchange: ");

@@ -5,16 +5,26 @@
 //! the other, whose answers it keeps in buffers of its own. It ends when the service has taken the report, with the reason why it did not,
 //! or at the deadline. What a service is asked is retried here, by [`Cloud::again`], where waiting helps.
 
+#[cfg(feature = "cloud-aws")]
+mod aws;
 #[cfg(feature = "cloud-azure")]
 mod azure;
 #[cfg(any(feature = "cloud-azure", feature = "cloud-hyperv"))]
 mod azure_report;
+#[cfg(feature = "cloud-gcp")]
+mod gcp;
 #[cfg(any(feature = "cloud-azure", feature = "cloud-hyperv"))]
 mod hyperv;
 pub mod json;
+#[cfg(feature = "cloud-openstack")]
+mod openstack;
 #[cfg(feature = "cloud-packet")]
 mod packet;
 pub mod platform;
+#[cfg(feature = "cloud-scaleway")]
+mod scaleway;
+#[cfg(any(feature = "cloud-aws", feature = "cloud-openstack"))]
+mod signal;
 pub mod xml;
 
 use crate::error::{CloudError, Error, NetError};
@@ -77,12 +87,22 @@ pub enum When {
 
 /// All services that this program was built with.
 pub static SERVICES: &[Service] = &[
+    #[cfg(feature = "cloud-aws")]
+    aws::WAIT_CONDITION,
+    #[cfg(feature = "cloud-aws")]
+    aws::RESOURCE,
     #[cfg(feature = "cloud-azure")]
     azure::SERVICE,
+    #[cfg(feature = "cloud-gcp")]
+    gcp::SERVICE,
     #[cfg(feature = "cloud-hyperv")]
     hyperv::SERVICE,
+    #[cfg(feature = "cloud-openstack")]
+    openstack::SERVICE,
     #[cfg(feature = "cloud-packet")]
     packet::SERVICE,
+    #[cfg(feature = "cloud-scaleway")]
+    scaleway::SERVICE,
 ];
 
 /// How a report ends that a service has no words for.
@@ -239,14 +259,13 @@ impl Cloud<'_> {
         path: &str,
         fields: &str,
         body: &[u8],
-        answer: &mut [u8],
     ) -> Result<Outcome, Error> {
         self.again(is_passing, TRY_OTHER_MS, &mut |cloud, number, until| {
             let mut url = [0; 256];
             let mut url = Text::new(&mut url);
             let base = number.checked_rem(bases.len()).and_then(|n| bases.get(n)).copied().unwrap_or_default();
             url.str(base).str(path);
-            cloud.ask(&Request { method, url: url.as_str(), fields, body, is_local: true, until }, answer)
+            cloud.ask(&Request { method, url: url.as_str(), fields, body, is_local: true, until }, &mut [])
         })
     }
 

@@ -92,12 +92,24 @@ pub enum Action {
 /// Settings of single clouds (`rd.report.CLOUD.NAME`), all of them texts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloudKey {
-    /// Where Packet's metadata is.
+    /// Where Packet's metadata are.
     PacketUrl,
+    /// The handle of a CloudFormation wait condition.
+    AwsUrl,
+    /// A CloudFormation stack.
+    AwsStack,
+    /// Its resource.
+    AwsResource,
+    /// Where Heat is signalled.
+    OpenstackUrl,
+    /// In which form.
+    OpenstackSignal,
+    /// With which token.
+    OpenstackToken,
 }
 
 /// How many [`CloudKey`]s there are.
-const CLOUD_KEYS: usize = CloudKey::PacketUrl as usize + 1;
+const CLOUD_KEYS: usize = CloudKey::OpenstackToken as usize + 1;
 
 /// All settings. Text values are slices of the command line.
 pub struct Settings<'a> {
@@ -270,6 +282,63 @@ pub static KEYS: &[Key] = &[
         works: cfg!(feature = "cloud-packet"),
         secret: false,
         set: |s, v| cloud(s, CloudKey::PacketUrl, v),
+    },
+    Key {
+        name: "aws.url",
+        value: "URL",
+        default: "none",
+        help: "presigned URL of a CloudFormation wait condition's handle",
+        works: cfg!(feature = "cloud-aws"),
+        secret: true,
+        set: |s, v| cloud(s, CloudKey::AwsUrl, v),
+    },
+    Key {
+        name: "aws.stack",
+        value: "NAME",
+        default: "none",
+        help: "CloudFormation stack whose resource is signalled",
+        works: cfg!(feature = "cloud-aws"),
+        secret: false,
+        set: |s, v| cloud(s, CloudKey::AwsStack, v),
+    },
+    Key {
+        name: "aws.resource",
+        value: "NAME",
+        default: "none",
+        help: "the resource's logical name",
+        works: cfg!(feature = "cloud-aws"),
+        secret: false,
+        set: |s, v| cloud(s, CloudKey::AwsResource, v),
+    },
+    Key {
+        name: "openstack.url",
+        value: "URL",
+        default: "none",
+        help: "where Heat is signalled",
+        works: cfg!(feature = "cloud-openstack"),
+        secret: true,
+        set: |s, v| cloud(s, CloudKey::OpenstackUrl, v),
+    },
+    Key {
+        name: "openstack.signal",
+        value: "cfn|token|temp_url",
+        default: "what the URL shows",
+        help: "how it is signalled",
+        works: cfg!(feature = "cloud-openstack"),
+        secret: false,
+        set: |s, v| match v {
+            "cfn" | "token" | "temp_url" => cloud(s, CloudKey::OpenstackSignal, v),
+            _ => Err(Refused::Unknown),
+        },
+    },
+    Key {
+        name: "openstack.token",
+        value: "TOKEN",
+        default: "none",
+        help: "token for that, or '@/path' of a file with it",
+        works: cfg!(feature = "cloud-openstack"),
+        secret: true,
+        set: |s, v| cloud(s, CloudKey::OpenstackToken, v),
     },
     Key {
         name: "action",

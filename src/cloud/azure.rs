@@ -6,7 +6,7 @@
 //! request: the host collects it when the report comes.
 
 use super::azure_report::{AGENT, AzureReport, fitting};
-use super::{BODY_MAX, Cloud, Request, Service, When, hyperv, is_passing, whole, xml};
+use super::{BODY_MAX, Cloud, Request, Service, When, exchange, is_passing, whole, xml};
 use crate::error::{CloudError, Error, HttpError};
 use crate::http::client::Outcome;
 use crate::net::lines;
@@ -50,7 +50,7 @@ const PATIENT_TRIES: usize = 2;
 
 fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
     // Most machines have none, and a report without it is one.
-    let _ = hyperv::put(cloud);
+    let _ = exchange::put(cloud);
     let mut base = [0; BASE_MAX];
     let mut base = Text::new(&mut base);
     base.str("http://");

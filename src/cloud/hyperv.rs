@@ -1,19 +1,10 @@
-//! Hyper-V's key-value exchange, guest to host: a record in pool 1, which `hv_kvp_daemon` (of the kernel's `tools/hv`) gives to the host.
-//!
-//! A pool is a file of records of 2560 bytes: a key in 512 and a value in 2048, both UTF-8 filled up with NULs. The host reads 254 bytes
-//! of a key and 1022 of a value. Records of an earlier boot are thrown away, as cloud-init does.
+//! Hyper-V outside of Azure: the report in the key-value exchange, which the host's owner reads with PowerShell or WMI.
 
-use super::azure_report::{KEY, VALUE_MAX, fitting};
-use super::{Cloud, NOTHING, Service, When};
-use crate::error::{CloudError, Error};
+use super::{Cloud, Service, When, exchange};
+use crate::error::Error;
 use crate::http::client::Outcome;
 use crate::settings::{State, States};
-use crate::sys::sock::{Ready, wait};
-use crate::sys::time::Deadline;
-use crate::sys::{Errno, time};
-use crate::text::Text;
 
-#[cfg(feature = "cloud-hyperv")]
 pub(super) const SERVICE: Service = Service {
     name: "hyperv",
     when: When::Platform(&["hyperv"]),
@@ -24,54 +15,6 @@ pub(super) const SERVICE: Service = Service {
     report,
 };
 
-/// Where the daemon keeps what goes to the host.
-const FOLDER: &str = "var/lib/hyperv";
-const POOL: &str = "var/lib/hyperv/.kvp_pool_1";
-/// The kernel's side of the exchange.
-const DEVICE: &str = "dev/vmbus/hv_kvp";
-const KEY_LEN: usize = 512;
-const RECORD_LEN: usize = 2560;
-/// Milliseconds for which another may hold the pool.
-const LOCK_MS: u64 = 1_000;
-/// Milliseconds between two looks at the lock.
-const LOCK_STEP_MS: u64 = 50;
-
-#[cfg(feature = "cloud-hyperv")]
 fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
-    put(cloud)
-}
-
-/// Writes the report's record, if the exchange is there.
-pub(super) fn put(cloud: &Cloud<'_>) -> Result<Outcome, Error> {
-    if !matches!(cloud.report.state, State::Failed | State::Succeeded) {
-        return Ok(NOTHING);
-    }
-    let mut record = [0; RECORD_LEN];
-    if let Some(key) = record.get_mut(..KEY.len()) {
-        key.copy_from_slice(KEY.as_bytes());
-    }
-    let value = record.get_mut(KEY_LEN..KEY_LEN + VALUE_MAX).unwrap_or_default();
-    let mut value = Text::new(value);
-    fitting(cloud, VALUE_MAX, &mut |report, out| report.put(out))?.put(&mut value)?;
-    let sent = value.as_bytes().len() as u64;
-    append(cloud, &record)?;
-    Ok(Outcome { sent, ..NOTHING })
-}
-
-fn append(cloud: &Cloud<'_>, record: &[u8]) -> Result<(), Error> {
-    let root = cloud.root;
-    if root.node(POOL).is_err() {
-        root.node(DEVICE).map_err(|_| CloudError::NoExchange)?;
-        root.make_folders(FOLDER.as_bytes()).map_err(CloudError::exchange)?;
-    }
-    let pool = root.append(POOL).map_err(CloudError::exchange)?;
-    let until = cloud.deadline.step_ms(LOCK_MS);
-    while pool.lock() == Err(Errno::AGAIN) && !until.passed() {
-        wait(&mut core::iter::empty(), Ready::In, Deadline::after_ms(LOCK_STEP_MS));
-    }
-    let booted_s = time::realtime_s().saturating_sub(time::monotonic_ms() / 1000);
-    if pool.modified_s().map_err(CloudError::exchange)? < booted_s {
-        pool.clear().map_err(CloudError::exchange)?;
-    }
-    Ok(pool.write_all(record).map_err(CloudError::exchange)?)
+    exchange::put(cloud)
 }

@@ -11,9 +11,11 @@ mod aws;
 mod azure;
 #[cfg(any(feature = "cloud-azure", feature = "cloud-hyperv"))]
 mod azure_report;
+#[cfg(any(feature = "cloud-azure", feature = "cloud-hyperv"))]
+mod exchange;
 #[cfg(feature = "cloud-gcp")]
 mod gcp;
-#[cfg(any(feature = "cloud-azure", feature = "cloud-hyperv"))]
+#[cfg(feature = "cloud-hyperv")]
 mod hyperv;
 pub mod json;
 #[cfg(feature = "cloud-openstack")]

@@ -9,6 +9,7 @@ use crate::sink::{Sink, put_all};
 /// Names of the four members: those of CloudFormation's handles, which Heat's CFN signal has too.
 pub(super) const CFN: [&str; 4] = ["Status", "Reason", "UniqueId", "Data"];
 /// Those of Heat's own handles. A signal without `status` would be a success there.
+#[cfg(feature = "cloud-openstack")]
 pub(super) const HEAT: [&str; 4] = ["status", "reason", "id", "data"];
 
 /// How it ended in both systems' words.

@@ -38,6 +38,8 @@ pub struct Arguments {
     pub code: Option<u64>,
     /// `--dry-run`.
     pub dry_run: bool,
+    /// `--force`.
+    pub force: bool,
     /// `--gzip`.
     pub gzip: bool,
     /// `--format`.
@@ -72,6 +74,7 @@ fn parse(at: &mut dyn FnMut(usize) -> Option<&'static [u8]>) -> Result<Arguments
         message: None,
         code: None,
         dry_run: false,
+        force: false,
         gzip: false,
         format: Format::Export,
     };
@@ -105,6 +108,7 @@ fn parse(at: &mut dyn FnMut(usize) -> Option<&'static [u8]>) -> Result<Arguments
             }
             _ if inline.is_some() => return Err(Usage::Unknown(name)),
             "--dry-run" if is_report => out.dry_run = true,
+            "--force" if is_report => out.force = true,
             "--gzip" if verb == Some(Verb::Journal) => out.gzip = true,
             "-" if verb == Some(Verb::Check { stdin: false }) => verb = Some(Verb::Check { stdin: true }),
             "--version" | "-V" => return Ok(Arguments { verb: Verb::Version, ..out }),

@@ -88,6 +88,28 @@ impl Delivery<'_> {
         cloud::deliver(service, report, root, settings, self.deadline, &mut self.heard, &mut send)
     }
 
+    /// Sends the files of which no stream can be made, in a request of their own behind the stream's; `None` where there are none, or the
+    /// sink takes one body only. Secrets in them are not masked.
+    pub fn unknown(
+        &mut self,
+        target: &Target,
+        report_id: &str,
+        body: &mut JournalBody<'_>,
+    ) -> Option<Result<Outcome, Error>> {
+        if target.kind != Kind::Post || body.format == Format::Raw || !body.source.has_unknown() {
+            return None;
+        }
+        body.format = Format::Unknown;
+        let fields = Fields {
+            content_type: Some(content_type(body.format)),
+            gzip: body.gzip.is_some(),
+            length: None,
+            report_id,
+            own: self.own,
+        };
+        Some(self.send("POST", target, &fields, body))
+    }
+
     fn send(
         &mut self,
         method: &str,
@@ -105,7 +127,7 @@ fn content_type(format: Format) -> &'static str {
         Format::Export => "application/vnd.fdo.journal",
         Format::Json => "application/x-ndjson",
         Format::Short => "text/plain; charset=utf-8",
-        Format::Raw => "application/x-tar",
+        Format::Raw | Format::Unknown => "application/x-tar",
     }
 }
 
@@ -156,6 +178,7 @@ impl Body for JournalBody<'_> {
 /// What a sink's process says of its end, and its exit status. `hint` is what to do where no setting holds the address.
 pub fn put_into_words(
     result: &Result<Outcome, Error>,
+    unknown: Option<Result<Outcome, Error>>,
     hint: Option<&str>,
     heard: &Heard,
     stats: &Stats,
@@ -163,7 +186,7 @@ pub fn put_into_words(
     said: &mut [u8; WORDS_MAX],
 ) -> (u8, usize) {
     let mut line = Text::new(said);
-    let status = match result {
+    let mut status = match result {
         Ok(outcome) if *outcome == cloud::NOTHING => {
             line.str("nothing to tell: it has no words for this state");
             DELIVERED
@@ -209,6 +232,17 @@ pub fn put_into_words(
         for_each_complaint(source, &mut |complaint| {
             line.str("; ").str(complaint);
         });
+    }
+    match unknown {
+        Some(Ok(outcome)) => {
+            line.str(": delivered (").dec(outcome.status.into()).str(", ").dec(outcome.sent).str(" bytes)");
+        }
+        Some(Err(e)) => {
+            line.str(": not delivered: ");
+            words::error(e, &heard.cert, &mut line);
+            status = UNDELIVERED;
+        }
+        None => {}
     }
     (status, line.as_bytes().len())
 }

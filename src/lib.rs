@@ -5,7 +5,7 @@
 //!                           \-> journal -> encode -> gzip -> http::body --+--> net (TLS or plain) -> sys
 //! ```
 //! Each arrow writes into the next ([`sink::Sink`]); only results flow back. Imports point downwards only:
-//! `run` > `args`, `delivery` > `target`, `words` > `report`, `encode` > `journal`, `http` > `net`, `gzip`, `settings` > `text`, `sink`, `error` > `sys`.
+//! `run` > `args`, `console`, `delivery` > `target`, `words` > `report`, `encode` > `journal`, `http` > `net`, `gzip`, `settings` > `text`, `sink`, `error` > `sys`.
 //! `sys` holds all unsafe code there is, but for the entry and the allocator's one instance in `main.rs`.
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code, unused_must_use, unsafe_op_in_unsafe_fn)]
@@ -14,13 +14,16 @@
 
 extern crate alloc;
 
+pub mod action;
 pub mod args;
 pub mod cloud;
+pub mod console;
 pub mod delivery;
 pub mod encode;
 pub mod error;
 pub mod gzip;
 pub mod http;
+pub mod interlock;
 pub mod journal;
 pub mod net;
 pub mod report;

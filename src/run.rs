@@ -1,6 +1,7 @@
 //! The order of things: arguments, settings, facts, then each sink in a process of its own. The only file that prints, and that picks the
 //! exit status.
 
+use crate::action;
 use crate::args::{Arguments, Usage, Verb};
 use crate::cloud::platform::{self, Found, Why};
 use crate::cloud::{self, Service};
@@ -11,22 +12,23 @@ use crate::error::TlsError;
 use crate::error::{Error, JournalError};
 use crate::http::client::{Body, Heard};
 use crate::http::url::Url;
+use crate::interlock::{self, Lock};
 use crate::journal::source::Source;
 use crate::journal::{self, units};
 use crate::net::Dial;
 use crate::net::trust::{CertFacts, PEM_MAX, Trust};
 use crate::report::{Facts, Report, new_id};
 use crate::settings::cmdline::Words;
-use crate::settings::{CMDLINE_MAX, KEYS, PREFIX, Settings, State, Warnings, redact};
+use crate::settings::{Action, CMDLINE_MAX, KEYS, PREFIX, Settings, State, Warnings, redact};
 use crate::sink::{Sink, put_all};
 use crate::sys::Errno;
 use crate::sys::file::Root;
-use crate::sys::process::{self, Args, Child, Ended, Output, WORDS_MAX};
+use crate::sys::process::{self, Args, Child, Ended, Output, Stop, WORDS_MAX};
 use crate::sys::random;
 use crate::sys::time::Deadline;
 use crate::target::{self, Kind, NoTarget, Target, Variables};
 use crate::text::{DECIMAL_MAX, Text, decimal};
-use crate::{gzip, words};
+use crate::{console, gzip, words};
 use alloc::vec;
 use alloc::vec::Vec;
 use heapless::Vec as Bounded;
@@ -37,6 +39,9 @@ use zeroize::Zeroizing;
 const DONE: u8 = 0;
 /// Wrong usage.
 const USAGE: u8 = 2;
+
+/// It was reported before, or another run is at it.
+const ALREADY: u8 = 3;
 
 /// Milliseconds by which a status goes ahead of the journal, unless it is through sooner: it is small and matters most.
 const HEAD_START_MS: u64 = 5_000;
@@ -68,6 +73,7 @@ usage: rdreport [--root DIR] VERB [options]
       --message TEXT   what happened, in words
       --code N         what happened, as a number
       --dry-run        say what would be sent where, and send nothing
+      --force          report again what was reported, or success after a failure
   journal              write the journal to standard output
       --format NAME    export, json, short or raw (a tar of the files)
       --gzip           compressed
@@ -77,7 +83,8 @@ usage: rdreport [--root DIR] VERB [options]
 
   --root DIR           read every file below DIR
 
-exit status: 0 delivered or nothing to deliver, 1 not all delivered, 2 wrong usage
+exit status: 0 delivered or nothing to deliver, 1 not all delivered, 2 wrong usage,
+3 reported before
 
 settings, on the kernel command line (the default in brackets):
 ";
@@ -199,7 +206,8 @@ impl<'a> Run<'a> {
                     warn_no_target(key, value, NoTarget::RawSecrets, warnings);
                 }
                 Ok(target) => {
-                    let _ = sinks.push(SinkOf { key, value, target, is_journal });
+                    let number = sinks.len();
+                    let _ = sinks.push(SinkOf { key, value, target, is_journal, number });
                 }
                 Err(why) => {
                     bad = bad.saturating_add(1);
@@ -228,6 +236,8 @@ struct SinkOf<'a> {
     value: &'a str,
     target: Target,
     is_journal: bool,
+    /// Which of this state's sinks it is.
+    number: usize,
 }
 
 /// What a process is made for.
@@ -252,6 +262,14 @@ impl Job<'_> {
             Job::Sink(sink) => line.str(PREFIX).str(sink.key).str("=").str(shown(sink.value, &mut [0; LINE_MAX])),
             Job::Cloud(service) => line.str("cloud ").str(service.name),
         };
+    }
+
+    /// Which of this state's jobs it is.
+    fn number(&self) -> usize {
+        match self {
+            Job::Sink(sink) => sink.number,
+            Job::Cloud(service) => service.number().saturating_add(SINKS_MAX),
+        }
     }
 
     /// What to do about a failure, for those whose address no setting holds.
@@ -292,8 +310,9 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     };
     let settings = Settings::parse(cmdline, &mut warnings);
     let platform = cloud::recognise(&settings, cmdline, root);
-    let clouds = cloud::services(platform.as_ref(), &settings, state);
-    if settings.is_idle() && clouds.is_empty() {
+    let mut clouds = cloud::services(platform.as_ref(), &settings, state);
+    let acts = matches!(state, State::Failed | State::Stuck) && settings.action != Action::None;
+    if settings.is_idle() && clouds.is_empty() && !acts {
         print_warnings(&warnings);
         say(&mut |line| {
             line.str(
@@ -302,7 +321,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         });
         return DONE;
     }
-    if !settings.on.contains(state) && !settings.journal_on.contains(state) {
+    if !settings.on.contains(state) && !settings.journal_on.contains(state) && !acts {
         say(&mut |line| {
             line.str("'").str(state.as_str()).str("' is not reported; set rd.report.on= to change that");
         });
@@ -315,39 +334,61 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let timeout_s = settings.timeout_s.map_or(default_s, u64::from);
     let deadline = Deadline::after_ms(timeout_s.saturating_mul(1000));
     let run = Run::prepare(root, &settings, cmdline, state, arguments.stage, platform, &mut warnings);
-    let (sinks, bad) = run.sinks(&mut warnings);
+    let (mut sinks, bad) = run.sinks(&mut warnings);
     if arguments.dry_run {
         print_warnings(&warnings);
         return print(&mut |out| {
             sinks.iter().try_for_each(|sink| describe(&run, sink, out))?;
-            clouds.iter().try_for_each(|service| service.describe(out))
+            clouds.iter().try_for_each(|service| service.describe(out))?;
+            if acts { put_all(out, &["    then: ", settings.action.as_str(), "\n"]) } else { Ok(()) }
         });
     }
-    let mut source = open_journal(root, state, &settings, &sinks, deadline, &mut warnings);
-    print_warnings(&warnings);
-    let Ok(id) = new_id() else {
+    let Ok(mut id) = new_id() else {
         say(&mut |line| {
             line.str("the kernel gives no random numbers; nothing was sent");
         });
         return UNDELIVERED;
     };
+    let boot_id = &run.facts.boot_id;
+    let mut lock = match Lock::take(root, state, boot_id, arguments.force, &mut id, &mut warnings) {
+        Ok(lock) => lock,
+        Err(why) => {
+            say(&mut |line| words::refused(state, why, line));
+            return ALREADY;
+        }
+    };
+    sinks.retain(|sink| !lock.has_sent(sink.number));
+    clouds.retain(|service| !lock.has_sent(Job::Cloud(service).number()));
+    let mut source = open_journal(root, state, &settings, &sinks, deadline, &mut warnings);
+    print_warnings(&warnings);
+    if state == State::Succeeded && !arguments.force {
+        let failed = source.as_mut().map(units::failed);
+        let unit = failed.as_ref().and_then(|failed| failed.units.first()).map(|unit| unit.name.as_slice());
+        if unit.is_some() || interlock::has_failed(root, boot_id) {
+            say(&mut |line| words::no_success(unit, line));
+            lock.settle(false);
+            return UNDELIVERED;
+        }
+    }
     let mut undelivered = bad;
     let (statuses, journals) = sinks.split_at(sinks.iter().filter(|sink| !sink.is_journal).count());
     let jobs = statuses.iter().map(Job::Sink).chain(clouds.iter().copied().map(Job::Cloud));
     let jobs: Bounded<Job<'_>, JOBS_MAX> = jobs.chain(journals.iter().map(Job::Sink)).collect();
-    let mut children: Bounded<Option<Child>, JOBS_MAX> = Bounded::new();
+    let stop = Stop::listen();
+    let mut children: Bounded<Option<Result<Child, Errno>>, JOBS_MAX> = Bounded::new();
     let mut statuses_due = Some(deadline.step_ms(HEAD_START_MS));
     for job in &jobs {
         if job.is_journal()
             && let Some(due) = statuses_due.take()
         {
-            for child in children.iter().take(statuses.len()).flatten() {
-                let _ = child.has_spoken(due);
+            for child in children.iter().take(statuses.len()).flatten().flatten() {
+                child.listen(&stop, due);
             }
         }
         let child = Child::spawn(&mut |said| {
             let mut delivery = run.delivery(deadline);
             let mut stats = Stats::default();
+            let mut unknown = None;
             let result = match (job, &mut source) {
                 (Job::Sink(sink), None) if sink.is_journal => Err(JournalError::None.into()),
                 (Job::Sink(sink), Some(source)) if sink.is_journal => {
@@ -356,6 +397,9 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                     let mut body = JournalBody { source, format, max, gzip, length: None, stats };
                     let result = delivery.journal(&sink.target, &id, &mut body);
                     stats = body.stats;
+                    if result.is_ok() && !settings.journal_redact {
+                        unknown = delivery.unknown(&sink.target, &id, &mut body);
+                    }
                     result
                 }
                 (job, source) => {
@@ -385,16 +429,25 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                 }
             };
             let complaints = source.as_ref().filter(|_| job.is_journal());
-            put_into_words(&result, job.hint(), &delivery.heard, &stats, complaints, said)
+            put_into_words(&result, unknown, job.hint(), &delivery.heard, &stats, complaints, said)
         });
-        let _ = children.push(child.ok());
+        let _ = children.push(Some(child));
     }
     // A cloud may be waited for longer than the others, whose lines need not wait for it.
     for is_cloud in [false, true] {
         for (job, child) in jobs.iter().zip(&mut children).filter(|(job, _)| job.is_cloud() == is_cloud) {
-            let is_delivered = finish(job, child.take(), job.deadline(&run, deadline));
-            undelivered = undelivered.saturating_add(usize::from(!is_delivered));
+            let Some(child) = child.take() else { continue };
+            match finish(root, job, child, &stop, job.deadline(&run, deadline)) {
+                Ok(Ended::Exit(DONE)) => lock.sent(job.number()),
+                _ => undelivered = undelivered.saturating_add(1),
+            }
         }
+    }
+    // What cannot be used as it is set cannot be delivered by another run either.
+    lock.settle(undelivered == bad);
+    if acts {
+        let tell = &mut |step| say(&mut |line| words::action(settings.action, step, line));
+        action::act(root, settings.action, settings.action_delay_s, &run.facts.kernel, &stop, tell);
     }
     if undelivered == 0 { DONE } else { UNDELIVERED }
 }
@@ -404,28 +457,42 @@ fn complain(source: &Source, warnings: &mut Warnings) {
     for_each_complaint(source, &mut |complaint| warnings.add(&[complaint]));
 }
 
-/// Waits for a sink's process and prints its line; gives whether the sink got what it was to get.
-fn finish(job: &Job<'_>, child: Option<Child>, deadline: Deadline) -> bool {
+/// Waits for a sink's process and prints its line; gives how it ended.
+fn finish(
+    root: &Root,
+    job: &Job<'_>,
+    child: Result<Child, Errno>,
+    stop: &Stop,
+    deadline: Deadline,
+) -> Result<Ended, Errno> {
     let mut words = [0; WORDS_MAX];
     let grace = deadline.left_ms().saturating_add(GRACE_MS);
     let (ended, len) = match child {
-        Some(child) => child.wait(Deadline::after_ms(grace), &mut words),
-        None => (Ended::Late, 0),
+        Ok(child) => {
+            let (ended, len) = child.wait(stop, Deadline::after_ms(grace), &mut words);
+            (Ok(ended), len)
+        }
+        Err(e) => (Err(e), 0),
     };
     let said = words.get(..len).and_then(|said| core::str::from_utf8(said).ok()).unwrap_or_default();
-    say(&mut |line| {
+    let mut print = |line: &mut Text<'_>| {
         job.put_name(line);
         line.str(": ");
         match ended {
-            Ended::Exit(_) if !said.is_empty() => line.str(said),
-            Ended::Exit(code) => line.str("not delivered: its process ended with status ").dec(code.into()),
-            Ended::Signal(signal) => {
-                line.str("not delivered: its process died of signal ").dec(signal.unsigned_abs().into())
+            Ok(Ended::Exit(_)) if !said.is_empty() => line.str(said),
+            Ok(ended) => words::ended(ended, line),
+            Err(e) => {
+                line.str("not delivered: no process can be made for it: ");
+                words::errno(e, line);
+                line
             }
-            Ended::Late => line.str("not delivered in time; raise rd.report.timeout="),
         };
-    });
-    ended == Ended::Exit(DONE)
+    };
+    match ended {
+        Ok(Ended::Exit(DONE)) => say(&mut print),
+        _ => say_at_last(root, &mut print),
+    }
+    ended
 }
 
 /// The journal as it is now, if a sink or the status wants it; asked of journald to be written first, so that a line that was logged just
@@ -439,7 +506,8 @@ fn open_journal(
     warnings: &mut Warnings,
 ) -> Option<Source> {
     let is_sent = sinks.iter().any(|sink| sink.is_journal);
-    if !is_sent && !matches!(state, State::Failed | State::Stuck) {
+    // Progress says nothing of units.
+    if !is_sent && state == State::Running {
         return None;
     }
     journal::sync::sync(root, deadline.step_ms(SYNC_MS));
@@ -568,7 +636,7 @@ fn describe(run: &Run<'_>, sink: &SinkOf<'_>, out: &mut dyn Sink) -> Result<(), 
             Format::Json => ": JSON",
             Format::Export => ": export format",
             Format::Short => ": lines for people",
-            Format::Raw => ": tar of the files",
+            Format::Raw | Format::Unknown => ": tar of the files",
         }],
     )?;
     match sink.target.gzip {
@@ -770,16 +838,28 @@ fn print_warnings(warnings: &Warnings) {
 /// Prints a line to standard error, in one piece so that lines of several processes do not mix.
 fn say(words: &mut dyn FnMut(&mut Text<'_>)) {
     let mut buf = [0; LINE_MAX];
-    let mut line = Text::new(&mut buf);
+    let _ = Output::stderr().put(line(words, &mut buf));
+}
+
+/// Prints a line where somebody may see it even if standard error goes nowhere: to the console and the kernel's log as well.
+fn say_at_last(root: &Root, words: &mut dyn FnMut(&mut Text<'_>)) {
+    let mut buf = [0; LINE_MAX];
+    let line = line(words, &mut buf);
+    let _ = Output::stderr().put(line);
+    console::print(root, line);
+}
+
+/// A line of ours, with its end.
+fn line<'b>(words: &mut dyn FnMut(&mut Text<'_>), buf: &'b mut [u8; LINE_MAX]) -> &'b [u8] {
+    let mut line = Text::new(buf);
     line.str("rdreport: ");
     words(&mut line);
-    let len = line.as_bytes().len();
     // The line end takes the place of what would not have fitted.
-    let len = len.min(LINE_MAX - 1);
+    let len = line.as_bytes().len().min(LINE_MAX - 1);
     if let Some(end) = buf.get_mut(len) {
         *end = b'\n';
     }
-    let _ = Output::stderr().put(buf.get(..=len).unwrap_or_default());
+    buf.get(..=len).unwrap_or_default()
 }
 
 /// Runs what prints to standard output; gives the exit status.

@@ -13,6 +13,32 @@ pub fn put_all(out: &mut dyn Sink, parts: &[&str]) -> Result<(), Error> {
     parts.iter().try_for_each(|part| out.put(part.as_bytes()))
 }
 
+/// Copies `from` to where `to` begins, if it fits. What is short goes in two pieces of fixed size that overlap: musl's `memcpy` takes longer
+/// to begin than for the rest.
+pub fn copy(from: &[u8], to: &mut [u8]) -> bool {
+    let Some(to) = to.get_mut(..from.len()) else { return false };
+    match from.len() {
+        4..8 => copy_ends::<4>(from, to),
+        8..16 => copy_ends::<8>(from, to),
+        16..32 => copy_ends::<16>(from, to),
+        32..64 => copy_ends::<32>(from, to),
+        _ => to.copy_from_slice(from),
+    }
+    true
+}
+
+/// Copies the first and the last `N` bytes of at least as many.
+fn copy_ends<const N: usize>(from: &[u8], to: &mut [u8]) {
+    if let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) {
+        if let Some(to) = to.first_chunk_mut::<N>() {
+            *to = *first;
+        }
+        if let Some(to) = to.last_chunk_mut::<N>() {
+            *to = *last;
+        }
+    }
+}
+
 /// Counts the bytes that are put into it.
 #[derive(Default)]
 pub struct Count(pub u64);
@@ -29,5 +55,21 @@ impl Sink for Vec<u8> {
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.extend_from_slice(bytes);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_every_length() {
+        let from: Vec<u8> = (1..=200).collect();
+        for len in 0..=from.len() {
+            let mut to = vec![0; 150];
+            assert_eq!(copy(&from[..len], &mut to), len <= to.len());
+            let copied = if len <= to.len() { len } else { 0 };
+            assert!(to[..copied] == from[..copied] && to[copied..].iter().all(|b| *b == 0), "{len}");
+        }
     }
 }

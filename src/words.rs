@@ -1,10 +1,14 @@
 //! The sentences that a person at a serial console reads: what happened, and which setting would change it.
 
+use crate::action::Step;
 use crate::error::{CloudError, Error, HttpError, JournalError, NetError, TlsError};
 use crate::http::url::NotUrl;
+use crate::interlock::Refused;
 use crate::net::NAMESERVER_PLACES;
 use crate::net::trust::CertFacts;
+use crate::settings::{Action, State};
 use crate::sys::Errno;
+use crate::sys::process::Ended;
 use crate::target::NoTarget;
 use crate::text::{Text, rfc3339};
 
@@ -61,6 +65,42 @@ pub fn no_target(why: NoTarget) -> &'static str {
     }
 }
 
+/// Says why a state is not reported now.
+pub fn refused(state: State, why: Refused, out: &mut Text<'_>) {
+    out.str("'").str(state.as_str());
+    match why {
+        Refused::Done => out.str("' was reported before; --force reports it again"),
+        Refused::Busy(pid) => out.str("' is being reported by process ").dec(pid),
+    };
+}
+
+/// Says why success is not reported: a unit that failed, or a failure that was reported.
+pub fn no_success(unit: Option<&[u8]>, out: &mut Text<'_>) {
+    out.str("'succeeded' is refused: ");
+    match unit {
+        Some(unit) => out.str(core::str::from_utf8(unit).unwrap_or("a unit")).str(" failed"),
+        None => out.str("a failure was reported"),
+    };
+    out.str("; once it is repaired, use --force");
+}
+
+/// Says what is about to be done with the machine.
+pub fn action(action: Action, step: Step, out: &mut Text<'_>) {
+    out.str("rd.report.action=").str(action.as_str());
+    match step {
+        Step::Soon(1) => out.str(" in 1 second; any key stops it"),
+        Step::Soon(seconds) => out.str(" in ").dec(seconds.into()).str(" seconds; any key stops it"),
+        Step::Stopped => out.str(": stopped"),
+        Step::Now => out.str(" now"),
+        Step::Would => out.str(" now, were this not below --root"),
+        Step::Refused(e) => {
+            out.str(": the kernel refused: ");
+            errno(e, out);
+            out
+        }
+    };
+}
+
 /// Says what a system call's error means.
 pub fn errno(e: Errno, out: &mut Text<'_>) {
     let known = match e {
@@ -75,12 +115,33 @@ pub fn errno(e: Errno, out: &mut Text<'_>) {
         Errno::TIMEDOUT => "timed out",
         Errno::IO => "input/output error",
         Errno::NOSPC => "no space left",
+        Errno::NOMEM => "no memory left",
+        Errno::AGAIN => "not now, as there are too many",
+        Errno::ROFS => "read-only file system",
         _ => {
             out.str("error ").dec(e.raw_os_error().unsigned_abs().into());
             return;
         }
     };
     out.str(known);
+}
+
+/// Says how a sink's process ended that had no words of its own.
+pub fn ended<'a, 'b>(ended: Ended, out: &'a mut Text<'b>) -> &'a mut Text<'b> {
+    /// `SIGSYS` and `SIGKILL`, the same on all architectures that Rust supports but MIPS.
+    const SIGSYS: i32 = 31;
+    const SIGKILL: i32 = 9;
+    out.str("not delivered");
+    match ended {
+        Ended::Exit(code) => out.str(": its process ended with status ").dec(code.into()),
+        Ended::Signal(SIGSYS) => {
+            out.str(": its process died of signal SYS: a system call that its sandbox has no place for")
+        }
+        Ended::Signal(SIGKILL) => out.str(": its process was killed (signal 9), maybe since there is no memory left"),
+        Ended::Signal(signal) => out.str(": its process died of signal ").dec(signal.unsigned_abs().into()),
+        Ended::Late => out.str(" in time; raise rd.report.timeout="),
+        Ended::Stopped => out.str(": rdreport was told to end (SIGTERM, SIGINT or SIGHUP)"),
+    }
 }
 
 fn net(error: NetError, out: &mut Text<'_>) {

@@ -47,6 +47,7 @@ class Root:
 
     def __init__(self, cmdline=None, journal="initrd-systemd252-ignition-disks-missing"):
         self.path = tempfile.mkdtemp(prefix="rdreport-root-")
+        os.mkdir(os.path.join(self.path, "run"))
         if cmdline is not None:
             self.write("proc/cmdline", cmdline + "\n")
         if journal:
@@ -59,8 +60,11 @@ class Root:
             file.write(content.encode() if isinstance(content, str) else content)
         return whole
 
-    def run(self, *args, stdin=None, **options):
-        """Runs the binary; gives its result with text in `stdout` and `stderr`."""
+    def run(self, *args, stdin=None, is_new_boot=True, **options):
+        """Runs the binary, of whose earlier runs nothing is left unless asked for; gives its result with text in `stdout` and
+        `stderr`."""
+        if is_new_boot:
+            shutil.rmtree(os.path.join(self.path, "run/rdreport"), ignore_errors=True)
         return subprocess.run([BINARY, "--root", self.path, *args], input=stdin, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, timeout=PATIENCE, text=True, errors="replace", **options)
 

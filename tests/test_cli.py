@@ -1,7 +1,9 @@
 """The binary as a file, its arguments, `check`, and input that is wrong: one clear line each, and the rest still runs."""
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 import unittest
 
 from peers import BINARY, HERE, MACHINE, Pki, Root, Server
@@ -133,6 +135,39 @@ class WrongInput(unittest.TestCase):
     def test_no_journal(self):
         cmdline, lines = self.journal_line("no journal file under /run/log/journal or /var/log/journal")
         self.failed(cmdline, lines, 1, journal=None)
+
+    def test_a_folder_or_file_without_permission(self):
+        """As a user whom permissions hold back: to root they mean nothing."""
+        def as_nobody(root, *paths):
+            subprocess.run(["chmod", "-R", "a+rX", root.path], check=True)
+            for path in paths:
+                os.chmod(os.path.join(root.path, path), 0)
+            with tempfile.TemporaryDirectory(prefix="rdreport-bin-") as folder:
+                os.chmod(folder, 0o755)
+                binary = shutil.copy(BINARY, folder)
+                return subprocess.run([binary, "--root", root.path, "failed"], stderr=subprocess.PIPE, text=True,
+                                      timeout=60, user=65534, group=65534, extra_groups=[])
+
+        url = self.server.url("/journal")
+        for path in ("run/log/journal", f"run/log/journal/{MACHINE}", f"run/log/journal/{MACHINE}/system.journal"):
+            root = Root(f"{self.good} rd.report.journal={url} rd.report.ca=/closed/ca.pem")
+            self.addCleanup(root.remove)
+            root.write("closed/ca.pem", "")
+            result = as_nobody(root, path, "closed")
+            lines = result.stderr.splitlines()
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn("rdreport: rd.report.ca=/closed/ca.pem: permission denied; it is not trusted", lines)
+            self.assertTrue(any(line.startswith("rdreport: journal: ") and "permission denied" in line
+                                for line in lines), result.stderr)
+            self.assertTrue(any(line.startswith(f"{self.delivered[:-3]}") for line in lines), result.stderr)
+            self.assertTrue(any(line.startswith(f"rdreport: rd.report.journal={url}: not delivered: ")
+                                for line in lines), result.stderr)
+        root = Root(self.good)
+        self.addCleanup(root.remove)
+        result = as_nobody(root, "proc/cmdline")
+        self.assertEqual(result.stderr, "rdreport: /proc/cmdline: permission denied; nothing is known of where to "
+                                        "report to\n")
+        self.assertEqual(result.returncode, 0)
 
     def test_settings_that_are_wrong_cost_themselves_alone(self):
         self.failed(f"rd.report.timeout=soon rd.report.jurnal=x rd.report.on=sometimes {self.good}", [

@@ -206,11 +206,11 @@ class Clouds(unittest.TestCase):
         with open(path) as file:
             return file.read()
 
-    def report(self, cmdline, *args, code=0, seconds=8):
-        """Reports, in so many seconds; gives what was said."""
+    def report(self, cmdline, *args, code=0, seconds=8, again=False):
+        """Reports, in so many seconds; gives what was said. Unless it is `again`, nothing was reported in this boot before."""
         self.root.write("proc/cmdline", f"quiet rd.report.timeout={seconds} {cmdline}\n")
         began = time.monotonic()
-        result = self.root.run(*args)
+        result = self.root.run(*args, is_new_boot=not again)
         self.assertLess(time.monotonic() - began, seconds + 2)
         self.assertEqual(result.returncode, code, f"{result.stderr}\n{self.log}")
         return result.stderr
@@ -367,6 +367,23 @@ class Packet(Clouds):
         for words in ("rd.report.platform=none", "rd.report.on=stuck"):
             self.report(f"ignition.platform.id=packet {words}", "failed")
         self.assertEqual(self.log, [])
+
+    def test_what_was_delivered_is_not_sent_again(self):
+        cmdline = "ignition.platform.id=packet rd.report.ca=/ca.pem rd.report.url=http://192.0.2.16/s rd.report.on=all"
+        status = self.service("192.0.2.16", *[("POST /s", answer(200))] * 3)
+        metadata = self.metadata(self.METADATA, [("GET /metadata", answer(200, json.dumps(self.METADATA)))] * 4)
+        events = self.events(("POST /events", answer(200)), ("POST /events", answer(200)), ("POST /events", answer(403)), ("POST /events", answer(200)))
+        self.report(cmdline, "running", again=True)
+        self.report(cmdline, "running", again=True)
+        # The status came through, the cloud's report did not: the next run sends that alone, and the one behind it nothing.
+        self.report(cmdline, "failed", again=True, code=1)
+        self.report(cmdline, "failed", again=True)
+        self.report(cmdline, "failed", again=True, code=3)
+        self.report(cmdline, "succeeded", again=True, code=1)
+        self.assertEqual([json.loads(request.body)["state"] for request in events.requests], ["running", "running", "failed", "failed"])
+        self.assertEqual([json.loads(request.body)["state"] for request in status.requests], ["running", "running", "failed"])
+        self.assertEqual(len({request.headers["x-report-id"] for request in events.requests[2:] + status.requests[2:]}), 1)
+        self.assertEqual(len(metadata.requests), 4)
 
     def test_a_dry_run_sends_nothing(self):
         self.root.write("proc/cmdline", "ignition.platform.id=packet")

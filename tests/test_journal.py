@@ -129,6 +129,26 @@ class Formats(unittest.TestCase):
         for compress in ("no", "yes"):
             self.assert_like_journalctl(written(text, f"--compress={compress}"), f"compress={compress}")
 
+    def test_escape_sequences_and_control_characters(self):
+        messages = [
+            b"\x1b[0;32mgreen\x1b[0m done", b"a\tb\x1b[1mc", b"\x1b]8;;http://h/\x07link\x1b]8;;\x07 x", b"\x1b[31", b"\x1b[2Kclear",
+            b"\x1b", b"x\x1b", b"\x1b[", b"\x1b]", b"\x1b(B\x1b[mx", b"\x7f", b"bell\x07", b"\x1b]0;t\x1b\\x", b"\x1b[1m", b"\x01\ta",
+            b"\x1b[1m\ttab\x01", b"\x1b[\x1b[1mx", b"\x1b\tx", b"\x1b]ab\x1b[1mz", b"\x1b]\xc3\xa4\x07q", b"cr\r\nlf", b"cr\rmid",
+            b"end\r", b"end\r\n", b"\r\r\nx", b"a\r\x1b[0m\nb", b"a\x1b[0m\r\nb", b"\x1b[1m\r\n\x1b[0m", b"   \x1b[1m  ",
+            b"x\n\n\x1b[1m\n", b"\x1b[1m\n\nx", "\x1b[1mgr\u00f6\u00dfer\nzwei\x1b[m\n".encode(), b"a\xc3\x1b[0m\xb6", b"\x1b[0m\xff",
+            b"\x1b[32m" + b"a" * 70000 + b"\x1b[0m", b"\x1b[" + b"1;" * 40000 + b"mX", b"\x1b[" + b"1;" * 40000 + b"X",
+        ]
+        text = export([[(b"SYSLOG_IDENTIFIER", b"number%d" % number), (b"MESSAGE", m)] for number, m in enumerate(messages)])
+        files = written(text)
+        with Root(files) as root:
+            lines = root.journal("--format", "short")
+            self.assertEqual(lines, root.journalctl("-o", "short-monotonic"))
+        self.assertNotRegex(lines, rb"[\x00-\x09\x0b-\x1f\x7f]")
+        self.assert_like_journalctl(files, "escape sequences")
+        text = export([[(b"MESSAGE", b"\x1b[1mhttps://u:p@h/?token\x1b[0m $6$salt$hash\x1b[0m")]])
+        with Root(written(text), "quiet") as root:
+            self.assertTrue(root.journal("--format", "short").endswith(b"unknown: https://***@h/?*** $6$***\n"))
+
     def test_raw(self):
         files = {"system.journal": unpacked("layouts/zstd.journal"), "user-1000.journal~": unpacked("layouts/none.journal")}
         with Root(files) as root:

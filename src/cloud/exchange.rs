@@ -14,7 +14,7 @@ use crate::sys::{Errno, time};
 use crate::text::Text;
 
 /// Where the daemon keeps what goes to the host.
-const FOLDER: &str = "var/lib/hyperv";
+const FOLDERS: [(&str, &str); 3] = [("", "var"), ("var", "lib"), ("var/lib", "hyperv")];
 const POOL: &str = "var/lib/hyperv/.kvp_pool_1";
 /// The kernel's side of the exchange.
 const DEVICE: &str = "dev/vmbus/hv_kvp";
@@ -46,7 +46,9 @@ fn append(cloud: &Cloud<'_>, record: &[u8]) -> Result<(), Error> {
     let root = cloud.root;
     if root.node(POOL).is_err() {
         root.node(DEVICE).map_err(|_| CloudError::NoExchange)?;
-        root.make_folders(FOLDER.as_bytes()).map_err(CloudError::exchange)?;
+        for (parent, name) in FOLDERS {
+            root.make_folder(parent, name).map_err(CloudError::exchange)?;
+        }
     }
     let pool = root.append(POOL).map_err(CloudError::exchange)?;
     let until = cloud.deadline.step_ms(LOCK_MS);
@@ -57,5 +59,5 @@ fn append(cloud: &Cloud<'_>, record: &[u8]) -> Result<(), Error> {
     if pool.modified_s().map_err(CloudError::exchange)? < booted_s {
         pool.clear().map_err(CloudError::exchange)?;
     }
-    Ok(pool.write_all(record).map_err(CloudError::exchange)?)
+    Ok(pool.write(record, until).map_err(CloudError::exchange)?)
 }

@@ -72,6 +72,11 @@ pub struct Service {
 }
 
 impl Service {
+    /// Which of [`SERVICES`] it is.
+    pub fn number(&self) -> usize {
+        SERVICES.iter().position(|service| core::ptr::eq(service, self)).unwrap_or(SERVICES.len())
+    }
+
     /// Says in a line what would be sent.
     pub fn describe(&self, out: &mut dyn Sink) -> Result<(), Error> {
         put_all(out, &["    cloud ", self.name, ": ", self.what, "\n"])

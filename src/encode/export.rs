@@ -93,28 +93,13 @@ pub(super) fn decimal(n: u64, out: &mut Buffer) -> Result<(), Error> {
 }
 
 pub(super) fn id(id: &Id, out: &mut Buffer) -> Result<(), Error> {
-    let mut text = [0; 32];
-    for (pair, byte) in text.as_chunks_mut().0.iter_mut().zip(id) {
-        *pair = [digit(byte >> 4), digit(byte & 15)];
-    }
-    out.put(&text)
+    id.as_chunks().0.iter().try_for_each(|half| out.put(&text::hex(u64::from_be_bytes(*half))))
 }
 
 /// `n` in hexadecimal, without leading zeros.
 fn hex(n: u64, out: &mut Buffer) -> Result<(), Error> {
-    let mut text = [0; 16];
-    for (at, byte) in text.iter_mut().enumerate() {
-        *byte = digit((n >> (60 - 4 * at) & 15) as u8);
-    }
     let zeros = (n.leading_zeros() / 4).min(15) as usize;
-    out.put(text.get(zeros..).unwrap_or_default())
-}
-
-fn digit(nibble: u8) -> u8 {
-    match nibble {
-        0..=9 => b'0'.saturating_add(nibble),
-        _ => b'a'.saturating_add(nibble.saturating_sub(10)),
-    }
+    out.put(text::hex(n).get(zeros..).unwrap_or_default())
 }
 
 #[cfg(test)]

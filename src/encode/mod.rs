@@ -2,13 +2,14 @@
 
 mod export;
 mod json;
+mod plain;
 mod short;
 mod tar;
 
 use crate::error::Error;
 use crate::journal::file::Entry;
 use crate::journal::source::Source;
-use crate::sink::Sink;
+use crate::sink::{Sink, copy};
 use crate::text::Text;
 use alloc::boxed::Box;
 
@@ -29,6 +30,8 @@ pub enum Format {
     Short,
     /// A tar archive of the files as they are. Secrets are not masked in it.
     Raw,
+    /// The same of those files only that no other format can be made of: they need what is not known here.
+    Unknown,
 }
 
 impl Format {
@@ -62,9 +65,10 @@ pub struct Stats {
 pub fn stream(source: &mut Source, format: Format, max: Option<u64>, sink: &mut dyn Sink) -> Result<Stats, Error> {
     source.rewind();
     let mut writer = Writer { source, format, json: json::Json::new(), stats: Stats::default() };
-    if format == Format::Raw {
+    if matches!(format, Format::Raw | Format::Unknown) {
+        let first = if format == Format::Raw { 0 } else { writer.source.first_unknown() };
         let mut out = Buffer::new(sink);
-        tar::archive(writer.source, &mut out)?;
+        tar::archive(writer.source, first, &mut out)?;
         out.flush()?;
         return Ok(writer.stats);
     }
@@ -154,7 +158,7 @@ impl Writer<'_> {
             Format::Export => export::entry(self.source, entry, out),
             Format::Json => self.json.entry(self.source, entry, out),
             Format::Short => short::entry(self.source, entry, out),
-            Format::Raw => Ok(()),
+            Format::Raw | Format::Unknown => Ok(()),
         }
     }
 }
@@ -197,10 +201,10 @@ impl Sink for Buffer<'_> {
                 return self.sink.put(bytes);
             }
         }
-        let end = self.len.saturating_add(bytes.len());
-        if let Some(to) = self.bytes.get_mut(self.len..end) {
-            to.copy_from_slice(bytes);
-            self.len = end;
+        if let Some(free) = self.bytes.get_mut(self.len..)
+            && copy(bytes, free)
+        {
+            self.len = self.len.saturating_add(bytes.len());
         }
         Ok(())
     }

@@ -1,10 +1,12 @@
 //! Lines for people, as `journalctl -o short-monotonic` prints them where its output is no terminal.
 //!
 //! Seconds since boot, host, who logged with its process number, message. What is no printable text is named by its size; further lines of a
-//! message are indented, and a TAB is eight blanks. Unlike there, escape sequences are not taken out: they are no text.
+//! message are indented, and a TAB is eight blanks. Colours and links are taken out of a message (`plain`), and no other control character
+//! is printed.
 
 use super::Buffer;
 use super::export::decimal;
+use super::plain::{Plain, TAB};
 use crate::error::Error;
 use crate::journal::data::{Field, Name, name};
 use crate::journal::file::Entry;
@@ -56,23 +58,44 @@ pub(super) fn entry(source: &mut Source, entry: &Entry, out: &mut Buffer) -> Res
         out.put(b"]")?;
     }
     out.put(b": ")?;
-    if message.text == Text::Binary {
+    let is_text = message.text != Text::Binary;
+    if !is_text && let (Text::Binary, len) = measure(source, entry, &message)? {
         out.put(b"[")?;
-        size(message.value_len(), out)?;
+        size(len, out)?;
         return out.put(b" blob data]\n");
     }
-    text(source, entry, &message, width.saturating_add(2), out)
+    text(source, entry, &message, is_text, width.saturating_add(2), out)
 }
 
-/// Writes a message and its line's end, further lines indented.
-fn text(source: &mut Source, entry: &Entry, field: &Field, indent: u64, out: &mut Buffer) -> Result<(), Error> {
+/// What a message is without the sequences in it, and its length.
+fn measure(source: &mut Source, entry: &Entry, field: &Field) -> Result<(Text, u64), Error> {
     let mut skip = usize::from(field.name_len).saturating_add(1);
-    // A line feed is written once it is known that something follows.
-    let mut is_pending = false;
+    let mut plain = Plain::new();
+    // Secrets in it are counted when it is written.
+    let found = source.found();
     source.read(entry, field, &mut |piece| {
         let rest = piece.get(skip..).unwrap_or_default();
         skip = skip.saturating_sub(piece.len());
-        for line in rest.split_inclusive(|b| *b == b'\n') {
+        plain.push(rest, &mut |_| Ok(()))
+    })?;
+    source.set_found(found);
+    Ok(plain.end())
+}
+
+/// Writes a message and its line's end, further lines indented; what is not text as it is has sequences taken out.
+fn text(
+    source: &mut Source,
+    entry: &Entry,
+    field: &Field,
+    is_text: bool,
+    indent: u64,
+    out: &mut Buffer,
+) -> Result<(), Error> {
+    let mut skip = usize::from(field.name_len).saturating_add(1);
+    // A line feed is written once it is known that something follows.
+    let mut is_pending = false;
+    let mut lines = |piece: &[u8]| {
+        for line in piece.split_inclusive(|b| *b == b'\n') {
             if is_pending {
                 out.put(b"\n")?;
                 for _ in 0..indent {
@@ -81,11 +104,20 @@ fn text(source: &mut Source, entry: &Entry, field: &Field, indent: u64, out: &mu
             }
             is_pending = line.ends_with(b"\n");
             for (number, part) in line.strip_suffix(b"\n").unwrap_or(line).split(|b| *b == b'\t').enumerate() {
-                out.put(if number == 0 { b"" } else { b"        " })?;
+                out.put(if number == 0 { b"" } else { TAB })?;
                 out.put(part)?;
             }
         }
         Ok(())
+    };
+    let mut plain = Plain::new();
+    source.read(entry, field, &mut |piece| {
+        let rest = piece.get(skip..).unwrap_or_default();
+        skip = skip.saturating_sub(piece.len());
+        match is_text {
+            true => lines(rest),
+            false => plain.push(rest, &mut lines),
+        }
     })?;
     out.put(b"\n")
 }

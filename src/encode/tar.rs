@@ -21,9 +21,8 @@ const TYPE: (usize, usize) = (156, 1);
 const MAGIC: (usize, usize) = (257, 8);
 const PREFIX: (usize, usize) = (345, 155);
 
-/// Writes all files that `source` knows, with the sizes that they had when it was opened.
-pub(super) fn archive(source: &mut Source, out: &mut Buffer) -> Result<(), Error> {
-    let mut index = 0;
+/// Writes the files of `source` from `index` on, with the sizes that they had when it was opened.
+pub(super) fn archive(source: &mut Source, mut index: usize, out: &mut Buffer) -> Result<(), Error> {
     while let Some((folder, name, size)) = source.raw_file(index) {
         out.put(&header(folder, name, size))?;
         source.read_raw(index, &mut |piece| out.put(piece))?;
@@ -98,11 +97,19 @@ mod tests {
         assert!(tar.wait().unwrap().success());
         let place = out.path().join("run/log/journal/8e40128e62394571a74cba500e0d4b0a");
         assert!(std::fs::read(place.join("a.journal")).unwrap() == known[..100_003]);
-        assert!(std::fs::read(place.join(long)).unwrap() == unknown);
+        assert!(std::fs::read(place.join(&long)).unwrap() == unknown);
         // What cannot be read is said where the others are.
         let (export, _) = written(&mut source, Format::Export);
-        assert!(String::from_utf8_lossy(&export).ends_with(
-            "MESSAGE=journal: 1 files need what is not known here (incompatible flags 32); ?format=raw sends them as they are\n\n"
-        ));
+        assert!(
+            String::from_utf8_lossy(&export)
+                .ends_with("; they go as they are, in a tar of their own or by ?format=raw\n\n")
+        );
+        let said =
+            format!("MESSAGE=journal: 1 files need what is not known here (incompatible flags 32), the first {long}; ");
+        assert!(String::from_utf8_lossy(&export).contains(&said));
+        // Alone, it is what the archive of all has last.
+        assert!(source.has_unknown());
+        let (alone, _) = written(&mut source, Format::Unknown);
+        assert!(archive.ends_with(&alone) && alone.len() == 512 + unknown.len().next_multiple_of(512) + 1024);
     }
 }

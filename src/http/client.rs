@@ -248,11 +248,12 @@ impl<'t> Exchange<'t> {
 
     fn request(&mut self, method: &str, url: &Url<'_>, fields: &Fields<'_>, body: &mut dyn Body) -> Result<(), Error> {
         head::write(method, url, fields, self)?;
+        // What counts is the body.
+        self.sent = 0;
         if fields.length.is_none() {
             self.flush()?;
             self.chunked = true;
         }
-        self.sent = 0;
         body.write(self)?;
         self.flush()?;
         match self.chunked {
@@ -390,7 +391,7 @@ fn put_at(buf: &mut [u8], at: usize, bytes: &[u8]) {
 }
 
 /// Where `location` leads from `base` (RFC 3986 section 5.2, without the removal of dot segments, which servers do).
-fn resolve(base: &Url<'_>, location: &str) -> Result<String<URL_MAX>, HttpError> {
+pub fn resolve(base: &Url<'_>, location: &str) -> Result<String<URL_MAX>, HttpError> {
     let mut out = String::new();
     let mut put = |part: &str| out.push_str(part).map_err(|_| HttpError::BadLocation);
     let scheme = if base.tls { "https:" } else { "http:" };
@@ -563,6 +564,9 @@ mod tests {
         let mut peer = script(&[(LATE, b"HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\n")]);
         let result = run(&mut peer, &mut b"x".as_slice(), &mut []);
         assert_eq!(result, Err(HttpError::RedirectRefused(302).into()));
+        // Told before the body was begun, nothing of it was sent.
+        let mut peer = script(&[(0, b"HTTP/1.1 307 Found\r\nLocation: /x\r\n\r\n")]);
+        assert_eq!(run(&mut peer, &mut Long, &mut []), Ok(Outcome { status: 307, sent: 0, kept: 0 }));
         let mut peer = script(&[(LATE, b"HTTP/1.1 307 Found\r\n\r\n")]);
         assert_eq!(run(&mut peer, &mut b"x".as_slice(), &mut []), Err(HttpError::BadLocation.into()));
     }

@@ -16,6 +16,7 @@ use super::xz::Xz;
 #[cfg(feature = "zstd")]
 use super::zstd::Zstd;
 use crate::error::Error;
+use crate::sink::copy;
 use crate::text;
 use alloc::boxed::Box;
 use alloc::vec;
@@ -379,19 +380,18 @@ impl Data {
         // The last payload is kept, if it is not long, and short ones that many entries share are kept for longer.
         let is_shared = stored < SLOT_LEN as u64 && format::u64_at(&buf, 56).is_some_and(|n| n > 1);
         let (mut scan, mut name, mut len) = (Scan::new(), NameScan::new(), 0usize);
-        let (mut redact, mut shown) = (self.redact.then(Redact::new), 0u64);
+        let (is_on, mut redact, mut shown) = (self.redact, Redact::new(), 0u64);
         scratch.key = 0;
         let poured = codecs.pour(windows, file, &field, &mut |piece| {
             scan.push(piece);
             name.push(piece);
-            let end = len.saturating_add(piece.len());
-            if let Some(to) = scratch.bytes.get_mut(len..end) {
-                to.copy_from_slice(piece);
+            if let Some(free) = scratch.bytes.get_mut(len..) {
+                copy(piece, free);
             }
-            len = end;
-            match &mut redact {
-                Some(redact) => redact.push(piece, &mut |piece| count(&mut shown, piece)),
-                None => Ok(()),
+            len = len.saturating_add(piece.len());
+            match is_on {
+                true => redact.push(piece, &mut |piece| count(&mut shown, piece)),
+                false => Ok(()),
             }
         });
         let poured = poured.map_err(|_| Unread::Broken)?;
@@ -405,7 +405,7 @@ impl Data {
         (field.name_len, field.name) = name.end()?;
         field.text = scan.end();
         field.shown = poured.len;
-        if let Some(redact) = redact {
+        if is_on {
             let (masked, is_key) = redact.end(&mut |piece| count(&mut shown, piece)).unwrap_or_default();
             if masked > 0 {
                 (field.secret, field.shown) = (Secret::Parts, shown);

@@ -1,30 +1,31 @@
 //! Secrets that provisioning tools log, masked in one pass over a value, in pieces of any size.
 //!
 //! What is masked, with `***` in its place: the salt and hash of crypt(3) hashes (crypt(5)), the contents of `data:` URLs (RFC 2397), private
-//! keys in PEM (RFC 7468), the userinfo and the query's values of URLs (RFC 3986 sections 3.2.1 and 3.4), the values of `Authorization`
-//! (RFC 9110 section 11.6.2) and bearer tokens, SSH key blobs, and the values of `passwordHash` and `value` (a header's) in a configuration
-//! that Ignition dumps. Names stay readable. Everything is recognised by what lies before it, so that only an URL's authority, which is
-//! secret by what follows it, has to be held back.
+//! keys in PEM (RFC 7468), the userinfo and the query of URLs (RFC 3986 sections 3.2.1 and 3.4; of `name=value` the value alone), the
+//! values of `Authorization` (RFC 9110 section 11.6.2) and bearer tokens, SSH key blobs, and the values of `passwordHash` and `value` (a
+//! header's) in a configuration that Ignition dumps. Names stay readable. Everything is recognised by what lies before it, so that only an
+//! URL's authority and the names in its query, which are secret by what follows them, have to be held back.
 
 use super::data::Output;
 use crate::error::Error;
 
 /// What stands for a secret.
 const MASK: &[u8] = b"***";
-/// Bytes of an URL's authority that are held back until it is clear whether it has userinfo; a longer one is masked as a whole.
-const AUTHORITY: usize = 256;
+/// Bytes of an URL's authority that are held back until it is clear whether it has userinfo, and of a name in its query until it is clear
+/// whether it has a value; a longer one is masked as a whole.
+const HELD_MAX: usize = 256;
 /// Bytes between `data:` and the comma at most: a media type and its parameters.
 const MEDIA_TYPE: u8 = 100;
 
-/// The bytes with which something can begin: see `pass`.
-const BEGINS: u128 = 1 << b' ' | 1 << b'$' | 1 << b'-' | 1 << b'/' | 1 << b':' | 1 << b'A';
+/// The bytes with which something can begin (see `pass`), but for the letter.
+const BEGINS: u64 = 1 << b' ' | 1 << b'$' | 1 << b'-' | 1 << b'/' | 1 << b':';
 
 /// The filter for one value.
 pub(super) struct Redact {
     state: State,
     /// The last 16 bytes, the newest in the lowest place.
     recent: u128,
-    held: heapless::Vec<u8, AUTHORITY, u16>,
+    held: heapless::Vec<u8, HELD_MAX, u16>,
     masked: u32,
     /// Whether `-----BEGIN ` was seen, and no key's begin since.
     is_beginning: bool,
@@ -42,7 +43,7 @@ enum State {
     Authority,
     /// In an URL, before its query.
     Path,
-    /// In a query, before a value.
+    /// In a query, behind its mark or a separator: in what is a name if a value follows.
     Query,
     /// Behind a name whose value is a secret, before the value; and whether that is one only if quoted.
     Before(bool),
@@ -77,8 +78,7 @@ impl Redact {
     /// Takes a piece of the value; gives what may be seen of it to `output`.
     pub(super) fn push(&mut self, piece: &[u8], output: &mut Output) -> Result<(), Error> {
         // Bytes from `start` on are still to be given out.
-        let is_hidden = matches!(self.state, State::Authority | State::Masked(_));
-        let mut start = if is_hidden { usize::MAX } else { 0 };
+        let mut start = if self.state.is_shown() { 0 } else { usize::MAX };
         let mut next = 0usize;
         loop {
             if self.state == State::Pass {
@@ -88,41 +88,27 @@ impl Redact {
             let Some(byte) = piece.get(at).copied() else { break };
             next = at.saturating_add(1);
             let before = self.state;
-            let was_shown = !matches!(before, State::Authority | State::Masked(_));
             self.recent = self.recent << 8 | u128::from(byte);
             self.state = self.next(before, byte);
-            let is_shown = !matches!(self.state, State::Authority | State::Masked(_));
-            match (was_shown, is_shown) {
+            match (before.is_shown(), self.state.is_shown()) {
                 (true, true) => {}
                 // The byte that leads to a secret is shown, unless it is the secret's first.
                 (true, false) => {
                     let end = if before == State::Before(false) { at } else { at.saturating_add(1) };
                     output(piece.get(start..end).unwrap_or_default())?;
-                    if self.state == State::Authority {
-                        self.held.clear();
-                    } else {
+                    if let State::Masked(_) = self.state {
                         self.mask(output)?;
                     }
                     start = usize::MAX;
                 }
                 (false, true) => {
-                    output(&self.held)?;
-                    self.held.clear();
+                    self.give(before, output)?;
                     if before == State::Masked(Secret::Key) {
                         output(b"-----EN")?;
                     }
                     start = at;
                 }
-                (false, false) => {
-                    if before == State::Authority && (byte == b'@' || self.held.push(byte).is_err()) {
-                        self.held.clear();
-                        self.mask(output)?;
-                        match byte {
-                            b'@' => output(b"@")?,
-                            _ => self.state = State::Masked(Secret::Word),
-                        }
-                    }
-                }
+                (false, false) => self.hidden(before, byte, output)?,
             }
         }
         match piece.get(start..) {
@@ -132,28 +118,71 @@ impl Redact {
     }
 
     /// Gives out what was held back. Then says how many secrets were masked, and whether a key's end is still to come.
-    pub(super) fn end(self, output: &mut Output) -> Result<(u32, bool), Error> {
-        if !self.held.is_empty() {
-            output(&self.held)?;
-        }
+    pub(super) fn end(&mut self, output: &mut Output) -> Result<(u32, bool), Error> {
+        self.give(self.state, output)?;
         Ok((self.masked, self.state == State::Masked(Secret::Key)))
+    }
+
+    /// Gives out what was held back in `state`: of a query it is no name, as no value follows.
+    fn give(&mut self, state: State, output: &mut Output) -> Result<(), Error> {
+        match (state, self.held.is_empty()) {
+            (_, true) => Ok(()),
+            (State::Query, false) => self.mask(output),
+            (_, false) => {
+                let given = output(&self.held);
+                self.held.clear();
+                given
+            }
+        }
+    }
+
+    /// Takes a byte behind `before` that is not shown, or that ends one thing that is not and begins another.
+    fn hidden(&mut self, before: State, byte: u8, output: &mut Output) -> Result<(), Error> {
+        match (before, self.state) {
+            // A value begins: what was held is its name.
+            (State::Query, State::Masked(_)) => {
+                self.give(State::Authority, output)?;
+                output(b"=")?;
+                self.mask(output)
+            }
+            // Another name begins.
+            (_, State::Query) if before != State::Query || is_separator(byte) => {
+                self.give(before, output)?;
+                output(&[byte])
+            }
+            (State::Masked(_), _) => Ok(()),
+            (State::Authority, _) if byte == b'@' => {
+                self.mask(output)?;
+                output(b"@")
+            }
+            _ if self.held.push(byte).is_ok() => Ok(()),
+            _ => {
+                self.state = State::Masked(if before == State::Query { Secret::Value } else { Secret::Word });
+                self.mask(output)
+            }
+        }
     }
 
     /// Passes over bytes with which nothing begins; gives their number.
     fn skip(&mut self, piece: &[u8]) -> usize {
-        let mut last = self.recent as u8;
-        let begins = |byte: &u8| {
-            let may = BEGINS >> (byte & 0x7f) & 1 != 0
-                && match byte {
-                    b' ' => matches!(last, b'r' | b'R' | b'n' | b'N'),
-                    b'-' | b'/' | b'A' => last == *byte,
-                    b':' => matches!(last, b'a' | b'A' | b'n' | b'N' | b'"'),
-                    _ => *byte == b'$',
-                };
-            last = *byte;
-            may
-        };
-        let len = piece.iter().position(begins).unwrap_or(piece.len());
+        let mut len = 0usize;
+        loop {
+            let Some(more) = piece.get(len..).and_then(|rest| rest.iter().position(may_begin)) else {
+                len = piece.len();
+                break;
+            };
+            len = len.saturating_add(more);
+            let last = len.checked_sub(1).and_then(|at| piece.get(at).copied()).unwrap_or(self.recent as u8);
+            let begins = match piece.get(len) {
+                Some(b' ') => matches!(last, b'r' | b'R' | b'n' | b'N'),
+                Some(b':') => matches!(last, b'a' | b'A' | b'n' | b'N' | b'"'),
+                byte => byte == Some(&b'$') || byte == Some(&last),
+            };
+            if begins {
+                break;
+            }
+            len = len.saturating_add(1);
+        }
         let skipped = piece.get(..len).unwrap_or_default();
         match skipped.last_chunk() {
             Some(chunk) => self.recent = u128::from_be_bytes(*chunk),
@@ -162,7 +191,9 @@ impl Redact {
         len
     }
 
+    /// Puts the mask in the place of a secret, and of what was held back of it.
     fn mask(&mut self, output: &mut Output) -> Result<(), Error> {
+        self.held.clear();
         self.masked = self.masked.saturating_add(1);
         output(MASK)
     }
@@ -210,6 +241,7 @@ impl Redact {
             },
             State::Query => match byte {
                 b'=' => State::Masked(Secret::Value),
+                b'#' => State::Path,
                 _ if is_end(byte) => self.pass(byte),
                 _ => state,
             },
@@ -228,14 +260,14 @@ impl Redact {
                     }
                     Secret::Quoted(quote) => byte == b'\n' || byte == quote && self.before_last(1) != b'\\',
                     Secret::Word => is_end(byte),
-                    Secret::Value => is_end(byte) || matches!(byte, b'&' | b';' | b'#'),
+                    Secret::Value => is_end(byte) || is_separator(byte) || byte == b'#',
                     Secret::Line => matches!(byte, b'\n' | b'\r' | b'"' | b'\''),
                     Secret::Blob => !matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'=' | b'+'),
                     Secret::Key => self.ends_with("-----END"),
                 };
                 match (ends, secret) {
                     (false, _) => state,
-                    (true, Secret::Value) if matches!(byte, b'&' | b';') => State::Query,
+                    (true, Secret::Value) if is_separator(byte) => State::Query,
                     (true, Secret::Value) if byte == b'#' => State::Path,
                     (true, _) => self.pass(byte),
                 }
@@ -288,9 +320,26 @@ impl Default for Redact {
     }
 }
 
+impl State {
+    /// Whether a byte that leads here may be seen.
+    fn is_shown(self) -> bool {
+        !matches!(self, State::Authority | State::Query | State::Masked(_))
+    }
+}
+
+/// Whether something may begin with a byte, if the one before it is right.
+fn may_begin(byte: &u8) -> bool {
+    *byte < 64 && BEGINS >> byte & 1 != 0 || *byte == b'A'
+}
+
 /// Where a word ends that stands in a sentence, in quotes or in brackets.
 fn is_end(byte: u8) -> bool {
     matches!(byte, 0..=b' ' | b'"' | b'\'' | b'<' | b'>' | b'`' | b')' | b']' | b'}' | b'\\')
+}
+
+/// Between the values of a query.
+fn is_separator(byte: u8) -> bool {
+    matches!(byte, b'&' | b';')
 }
 
 /// The prefixes of crypt(5), and those of other formats that are used in their place.
@@ -340,7 +389,9 @@ mod tests {
             ("GET data:text/plain;base64,U0VDUkVU is", "GET data:text/plain;base64,*** is"),
             ("https://user:pass@host:1/p?a=1&b=2;c=3#f x", "https://***@host:1/p?a=***&b=***;c=***#f x"),
             ("https://u@h", "https://***@h"),
-            ("(http://h?sig=S) <http://h/?k>", "(http://h?sig=***) <http://h/?k>"),
+            ("(http://h?sig=S) <http://h/?k>", "(http://h?sig=***) <http://h/?***>"),
+            ("http://h?tok http://h/p?a&b=c&&d;=e&f#g", "http://h?*** http://h/p?***&b=***&&***;=***&***#g"),
+            ("http://u:p@h?tok#x ? http://h/?", "http://***@h?***#x ? http://h/?"),
             ("http://proxy/http://u:p@h/?x=y", "http://proxy/http://***@h/?x=***"),
             ("Authorization: Basic dTpw\nnext", "Authorization: ***\nnext"),
             (r#"{"name": "authorization", "value": "abc"}"#, r#"{"name": "authorization", "value": "***"}"#),
@@ -367,7 +418,7 @@ mod tests {
             "",
             "metadata: a,b; data: c, d",
             "costs $5 or $10, echo $1 $2, $HOME/$x$y",
-            "https://host/a/b?c#d and http://[fd00::1]:80/x",
+            "https://host/a/b#d and http://[fd00::1]:80/x",
             "Reached target basic.target - Basic System.",
             "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
             "AAAAC3Nza alone, file:///etc/passwd",
@@ -390,5 +441,7 @@ mod tests {
         redact.push(long.as_bytes(), &mut output).unwrap();
         redact.end(&mut |_: &[u8]| Ok(())).unwrap();
         assert_eq!(out, b"http://***");
+        assert_eq!(redacted(&format!("http://h/?{}&c=d e", "p".repeat(1000))), "http://h/?***&c=*** e");
+        assert_eq!(redacted(&format!("http://h/?{}=c e", "p".repeat(1000))), "http://h/?*** e");
     }
 }

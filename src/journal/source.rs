@@ -269,11 +269,26 @@ impl Source {
                 text.str(", the first in ").str(name).str(" at offset ").dec(at);
             }
             None if index == 4 && incompatible > 0 => {
-                text.str(" (incompatible flags ").dec(flags.into()).str("); ?format=raw sends them as they are");
+                let name = core::str::from_utf8(self.raw_file(self.first_unknown()).map_or(b"", |(_, name, _)| name));
+                text.str(" (incompatible flags ").dec(flags.into()).str("), the first ").str(name.unwrap_or("?"));
+                text.str(match self.data.redacts() {
+                    true => "; rd.report.journal.redact=off sends them as they are",
+                    false => "; they go as they are, in a tar of their own or by ?format=raw",
+                });
             }
             None => {}
         }
         true
+    }
+
+    /// Whether there are files that need what is not known here, and so can only be sent as they are.
+    pub fn has_unknown(&self) -> bool {
+        !self.others.is_empty()
+    }
+
+    /// The first of them, as [`Source::raw_file`] counts.
+    pub(crate) fn first_unknown(&self) -> usize {
+        self.files.len()
     }
 
     /// File `index` as it is: its folder, its name and its size. All files, those that cannot be read included.

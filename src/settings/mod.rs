@@ -89,6 +89,21 @@ pub enum Action {
     Poweroff,
 }
 
+impl Action {
+    /// All of them.
+    pub const ALL: [Action; 4] = [Action::None, Action::Panic, Action::Reboot, Action::Poweroff];
+
+    /// Its name in settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Action::None => "none",
+            Action::Panic => "panic",
+            Action::Reboot => "reboot",
+            Action::Poweroff => "poweroff",
+        }
+    }
+}
+
 /// Settings of single clouds (`rd.report.CLOUD.NAME`), all of them texts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloudKey {
@@ -345,16 +360,10 @@ pub static KEYS: &[Key] = &[
         value: "ACTION",
         default: "none",
         help: "after a failure was reported: none, panic, reboot, poweroff",
-        works: false,
+        works: true,
         secret: false,
         set: |s, v| {
-            s.action = match v {
-                "none" => Action::None,
-                "panic" => Action::Panic,
-                "reboot" => Action::Reboot,
-                "poweroff" => Action::Poweroff,
-                _ => return Err(Refused::Unknown),
-            };
+            s.action = *Action::ALL.iter().find(|action| action.as_str() == v).ok_or(Refused::Unknown)?;
             Ok(())
         },
     },
@@ -363,7 +372,7 @@ pub static KEYS: &[Key] = &[
         value: "SECONDS",
         default: "0",
         help: "wait before the action",
-        works: false,
+        works: true,
         secret: false,
         set: |s, v| seconds(v).map(|v| s.action_delay_s = v),
     },

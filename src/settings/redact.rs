@@ -39,34 +39,44 @@ pub fn line_as_json(line: &[u8], out: &mut dyn Sink) -> Result<(), Error> {
     Ok(())
 }
 
-/// Gives the pieces of `value`, each URL in it without its userinfo and query.
+/// Gives the pieces of `value`, each URL in it without its userinfo, and without its query and fragment, which end at white space only: a
+/// comma may be part of them.
 pub fn url(value: &[u8], out: &mut dyn FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
     let mut rest = value;
-    while let Some(at) = rest.windows(3).position(|w| w == b"://") {
-        let (before, after) = rest.split_at(at.saturating_add(3).min(rest.len()));
+    while let Some(at) = position_of_authority(rest) {
+        let (before, after) = rest.split_at(at.min(rest.len()));
         out(before)?;
-        let len = after.iter().position(|b| b.is_ascii_whitespace() || *b == b',').unwrap_or(after.len());
-        let (this, next) = after.split_at(len);
-        let authority = this.iter().position(|b| b"/?#".contains(b)).unwrap_or(this.len());
-        let (host, path) = this.split_at(authority);
-        match host.iter().rposition(|b| *b == b'@') {
+        let (authority, behind) = split_at_any(after, b"/?#");
+        match authority.iter().rposition(|b| *b == b'@') {
             Some(at) => {
                 out(MASK.as_bytes())?;
-                out(host.get(at..).unwrap_or_default())?;
+                out(authority.get(at..).unwrap_or_default())?;
             }
-            None => out(host)?,
+            None => out(authority)?,
         }
-        match path.iter().position(|b| *b == b'?') {
-            Some(at) => {
-                out(path.get(..at).unwrap_or_default())?;
-                out(b"?")?;
+        let (path, query) = split_at_any(behind, b"?#");
+        rest = match query.split_at_checked(1) {
+            // Another URL in the path has the query.
+            Some((mark @ (b"?" | b"#"), query)) if position_of_authority(path).is_none() => {
+                out(path)?;
+                out(mark)?;
                 out(MASK.as_bytes())?;
+                split_at_any(query, b"").1
             }
-            None => out(path)?,
-        }
-        rest = next;
+            _ => behind,
+        };
     }
     out(rest)
+}
+
+/// Where the first URL in `text` has what follows its `://`.
+fn position_of_authority(text: &[u8]) -> Option<usize> {
+    text.windows(3).position(|w| w == b"://").map(|at| at.saturating_add(3))
+}
+
+/// Splits `text` before the first white space or byte of `ends`.
+fn split_at_any<'a>(text: &'a [u8], ends: &[u8]) -> (&'a [u8], &'a [u8]) {
+    text.split_at(text.iter().position(|b| b.is_ascii_whitespace() || ends.contains(b)).unwrap_or(text.len()))
 }
 
 /// Whether the value of `key` is a secret as a whole.
@@ -96,6 +106,9 @@ mod tests {
         );
         assert_eq!(redacted("a=http://u:p@h/,http://q:r@i/?k"), "a=http://***@h/,http://***@i/?***");
         assert_eq!(redacted("a=http://h?x=/@y"), "a=http://h?***");
+        assert_eq!(redacted("a=http://u:p,q@h/?k,l=m b"), "a=http://***@h/?*** b");
+        assert_eq!(redacted("a=http://h/b,http://u:p@i/c#d b=c?d"), "a=http://h/b,http://***@i/c#*** b=c?d");
+        assert_eq!(redacted("a=http://g/http://u:p@h/http://v:q@i/?k"), "a=http://g/http://***@h/http://***@i/?***");
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Files and folders below a root (`--root`), read with buffers that the caller sized.
 
+use crate::sys::time::Deadline;
 use core::mem::MaybeUninit;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    FileType, FlockOperation, Mode, OFlags, RawDir, ResolveFlags, flock, fstat, ftruncate, mkdirat, openat, openat2,
+    AtFlags, FileType, FlockOperation, Mode, OFlags, RawDir, ResolveFlags, flock, fstat, ftruncate, openat, openat2,
 };
 use rustix::io::Errno;
 
@@ -27,13 +29,24 @@ impl Root {
     pub fn new(path: Option<&[u8]>) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = openat(rustix::fs::CWD, path.unwrap_or(b"/"), flags, Mode::empty())?;
-        Ok(Self { dir, is_real: path.is_none() })
+        Ok(Self { dir, is_real: path.is_none_or(|path| path == b"/") })
+    }
+
+    /// Whether it is the machine's own `/`.
+    pub fn is_real(&self) -> bool {
+        self.is_real
     }
 
     /// Opens a file for reading. A leading `/` means this root; with `--root`, symbolic links cannot lead out of it.
     pub fn file(&self, path: impl AsRef<[u8]>) -> Result<File, Errno> {
         // O_NONBLOCK: a FIFO or a device in place of a file must not hold us up.
         self.open(path.as_ref(), OFlags::RDONLY | OFlags::NONBLOCK).map(File)
+    }
+
+    /// Opens what is there, a device or a file, for writing at its end. It neither waits for a device nor becomes its session's.
+    pub fn output(&self, path: impl AsRef<[u8]>) -> Result<File, Errno> {
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK | OFlags::NOCTTY;
+        self.open(path.as_ref(), flags).map(File)
     }
 
     /// What is at `path`, without opening it: for a socket.
@@ -46,24 +59,6 @@ impl Root {
         self.open(path.as_ref(), OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK).map(File)
     }
 
-    /// Makes a folder and those above it, if they are missing.
-    pub fn make_folders(&self, path: &[u8]) -> Result<(), Errno> {
-        let ends = path.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(at, _)| at).chain([path.len()]);
-        for end in ends {
-            let folder = path.get(..end).unwrap_or_default();
-            let slash = folder.iter().rposition(|b| *b == b'/').map_or(0, |at| at.saturating_add(1));
-            let (above, name) = folder.split_at_checked(slash).unwrap_or_default();
-            if name.is_empty() {
-                continue;
-            }
-            match mkdirat(&self.folder(above)?.0, name, Mode::from_raw_mode(0o755)) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(())
-    }
-
     /// Opens a folder.
     pub fn folder(&self, path: impl AsRef<[u8]>) -> Result<Folder, Errno> {
         self.open(path.as_ref(), OFlags::RDONLY | OFlags::DIRECTORY).map(Folder)
@@ -73,6 +68,20 @@ impl Root {
     pub fn read<'a>(&self, path: impl AsRef<[u8]>, buf: &'a mut [u8]) -> Result<&'a [u8], Errno> {
         let len = fill(self.file(path)?.as_fd(), buf)?;
         Ok(buf.get(..len).unwrap_or_default())
+    }
+
+    /// Opens the folder `name` in the folder `parent`, and makes it if it is not there.
+    pub fn make_folder(&self, parent: &str, name: &str) -> Result<Folder, Errno> {
+        let parent = self.folder(parent)?;
+        match rustix::fs::mkdirat(&parent.0, name, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => parent.folder(name.as_bytes()),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Writes `bytes` into a file that is there.
+    pub fn write(&self, path: impl AsRef<[u8]>, bytes: &[u8]) -> Result<(), Errno> {
+        put(self.open(path.as_ref(), OFlags::WRONLY | OFlags::NONBLOCK)?.as_fd(), bytes)
     }
 
     fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
@@ -128,17 +137,28 @@ impl File {
         ftruncate(&self.0, 0)
     }
 
-    /// Writes all of `bytes`.
-    pub fn write_all(&self, bytes: &[u8]) -> Result<(), Errno> {
+    /// Writes all of `bytes`, or what is taken until `deadline`.
+    pub fn write(&self, bytes: &[u8], deadline: Deadline) -> Result<(), Errno> {
         let mut rest = bytes;
         while !rest.is_empty() {
             match rustix::io::write(&self.0, rest) {
                 Ok(n) => rest = rest.get(n..).unwrap_or_default(),
                 Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    if let Ok(0) | Err(_) = poll(&mut [PollFd::new(&self.0, PollFlags::OUT)], Some(&deadline.left())) {
+                        return Err(Errno::AGAIN);
+                    }
+                }
                 Err(e) => return Err(e),
             }
         }
         Ok(())
+    }
+
+    /// Whether standard error leads to the same file or device.
+    pub fn is_stderr(&self) -> bool {
+        let place = |fd: BorrowedFd<'_>| fstat(fd).map(|stat| (stat.st_dev, stat.st_ino, stat.st_rdev));
+        matches!((place(self.as_fd()), place(super::process::stderr())), (Ok(one), Ok(other)) if one == other)
     }
 
     /// Reads on from where the last read ended; 0 is the end.
@@ -172,6 +192,34 @@ impl Folder {
         openat(&self.0, name, flags, Mode::empty()).map(Folder)
     }
 
+    /// Reads a file in this folder from its beginning into `buf`, as much as fits.
+    pub fn read<'a>(&self, name: &[u8], buf: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+        let len = fill(self.file(name)?.as_fd(), buf)?;
+        Ok(buf.get(..len).unwrap_or_default())
+    }
+
+    /// Makes a file that was not there before, readable by all.
+    pub fn write_new(&self, name: &[u8], content: &[u8]) -> Result<(), Errno> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = openat(&self.0, name, flags, Mode::from_raw_mode(0o644))?;
+        put(file.as_fd(), content)
+    }
+
+    /// Gives the file `from` a second name, which nothing has yet.
+    pub fn link(&self, from: &[u8], to: &[u8]) -> Result<(), Errno> {
+        rustix::fs::linkat(&self.0, from, &self.0, to, AtFlags::empty())
+    }
+
+    /// Gives the file `from` another name, in place of what has it.
+    pub fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), Errno> {
+        rustix::fs::renameat(&self.0, from, &self.0, to)
+    }
+
+    /// Removes a file.
+    pub fn remove(&self, name: &[u8]) -> Result<(), Errno> {
+        rustix::fs::unlinkat(&self.0, name, AtFlags::empty())
+    }
+
     /// Gives each name in the folder to `visit`, `.` and `..` left out, in the folder's own order; ends early when `visit` says `false`.
     pub fn names(&self, visit: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Errno> {
         let mut buf = [MaybeUninit::uninit(); DIR_BUFFER];
@@ -199,6 +247,19 @@ pub(super) fn fill(from: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno>
         }
     }
     Ok(len)
+}
+
+/// Writes all of `bytes`.
+pub(super) fn put(to: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match rustix::io::write(to, rest) {
+            Ok(n) => rest = rest.get(n..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
 }
 
 impl AsFd for File {

@@ -1,19 +1,26 @@
 //! Processes: arguments, children, signals, output, the end.
 
-use crate::sys::file::fill;
+use crate::sys::file::{fill, put};
 use crate::sys::time::Deadline;
 use core::ffi::{CStr, c_char, c_int};
+use core::ptr::null;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, getppid, kill_process, set_parent_process_death_signal, waitpid,
+};
 
 unsafe extern "C" {
     fn fork() -> c_int;
     fn signal(number: c_int, handler: usize) -> usize;
+    fn execve(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
     fn _exit(status: c_int) -> !;
+    fn sigprocmask(how: c_int, set: *const SignalSet, old: *mut SignalSet) -> c_int;
+    fn signalfd(fd: c_int, set: *const SignalSet, flags: c_int) -> c_int;
+    fn __errno_location() -> *mut c_int;
     #[cfg(not(test))]
     fn abort() -> !;
 }
@@ -22,6 +29,43 @@ unsafe extern "C" {
 const SIGPIPE: c_int = 13;
 /// `SIG_IGN`.
 const IGNORE: usize = 1;
+
+/// `sigset_t` of every libc on 64-bit machines: 1024 bits, of which the first is signal 1.
+#[repr(C)]
+struct SignalSet([u64; 16]);
+
+/// `SIG_BLOCK`.
+const BLOCK: c_int = 0;
+/// `SIGHUP` (1), `SIGINT` (2) and `SIGTERM` (15).
+const ENDING: SignalSet = SignalSet([1 | 1 << 1 | 1 << 14, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+/// `SFD_CLOEXEC | SFD_NONBLOCK`.
+const SIGNALFD_FLAGS: c_int = 0o2_000_000 | 0o4_000;
+
+/// Whether somebody wants us to end (`SIGTERM`, `SIGINT`, `SIGHUP`), as something that can be waited for. From its making on, these
+/// signals do not end this process by themselves any more, nor the children it makes.
+pub struct Stop(Option<OwnedFd>);
+
+impl Stop {
+    /// Listens from now on.
+    pub fn listen() -> Self {
+        // SAFETY: both take a whole set, which lives as long as the program, and change nothing of ours; what `signalfd` gives is a
+        // descriptor that nobody else owns.
+        unsafe {
+            let fd = signalfd(-1, &ENDING, SIGNALFD_FLAGS);
+            if fd < 0 {
+                // Without one the signals go on ending us at once.
+                return Self(None);
+            }
+            sigprocmask(BLOCK, &ENDING, core::ptr::null_mut());
+            Self(Some(OwnedFd::from_raw_fd(fd)))
+        }
+    }
+
+    /// Whether it was said.
+    pub fn is_asked(&self) -> bool {
+        self.0.as_ref().is_some_and(|fd| wait_readable(fd, self, Deadline::after_ms(0)).is_some())
+    }
+}
 
 /// The command's arguments, the program's own name left out.
 #[derive(Clone, Copy)]
@@ -62,56 +106,93 @@ pub enum Ended {
     Signal(i32),
     /// It was still running at the deadline, and was killed.
     Late,
+    /// It was still running when this process was asked to end, and was killed.
+    Stopped,
 }
 
 /// What a child says is written at once, so that it arrives whole (`PIPE_BUF`).
 pub const WORDS_MAX: usize = 1024;
 
+/// Words of a command.
+const COMMAND_MAX: usize = 8;
+/// What a shell gives when a program cannot be run.
+const NOT_RUN: u8 = 127;
+
 impl Child {
     /// Runs `work` in a copy of this process, which dies with this one. It gives an exit status, and the length of what it wrote into the
     /// buffer.
     pub fn spawn(work: &mut dyn FnMut(&mut [u8; WORDS_MAX]) -> (u8, usize)) -> Result<Self, Errno> {
-        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        Self::start(PipeFlags::CLOEXEC, &mut |write| {
+            let mut words = [0; WORDS_MAX];
+            let (status, len) = work(&mut words);
+            let _ = rustix::io::write(write, words.get(..len).unwrap_or_default());
+            status
+        })
+    }
+
+    /// Runs the program `words[0]`, a path, with the others as its arguments and no environment; it dies with this process. It says
+    /// nothing, and ends with 127 if it cannot be run.
+    pub fn command(words: &[&CStr]) -> Result<Self, Errno> {
+        let mut vector = [null(); COMMAND_MAX + 1];
+        for (slot, word) in vector.iter_mut().take(COMMAND_MAX).zip(words) {
+            *slot = word.as_ptr();
+        }
+        // The program holds the pipe open until it ends.
+        Self::start(PipeFlags::empty(), &mut |_| {
+            // SAFETY: `vector` holds pointers to C strings, which live until this returns, and null behind the last; so does the empty
+            // environment.
+            unsafe { execve(*vector.first().unwrap_or(&null()), vector.as_ptr(), [null()].as_ptr()) };
+            NOT_RUN
+        })
+    }
+
+    fn start(flags: PipeFlags, work: &mut dyn FnMut(&OwnedFd) -> u8) -> Result<Self, Errno> {
+        let (read, write) = pipe_with(flags)?;
+        let parent = getpid();
         // SAFETY: this process has one thread, so its copy finds no lock held by another.
         let pid = unsafe { fork() };
         match pid {
             0 => {
                 let _ = set_parent_process_death_signal(Some(Signal::KILL));
-                let mut words = [0; WORDS_MAX];
-                let (status, len) = work(&mut words);
-                let _ = rustix::io::write(&write, words.get(..len).unwrap_or_default());
-                exit(status)
+                if getppid() != Some(parent) {
+                    // It was killed before it could be said that this is to be our end as well.
+                    exit(u8::MAX);
+                }
+                exit(work(&write))
             }
             1.. => Pid::from_raw(pid).map(|pid| Self { pid, words: read }).ok_or(Errno::AGAIN),
-            _ => Err(Errno::AGAIN),
+            // SAFETY: the address of this thread's `errno`, which `fork` has just set.
+            _ => Err(Errno::from_raw_os_error(unsafe { *__errno_location() })),
         }
     }
 
-    /// Waits for its end, and kills it at the deadline. What it said is put into `words`, which gives the length.
-    pub fn wait(self, deadline: Deadline, words: &mut [u8]) -> (Ended, usize) {
+    /// Waits for its end, and kills it at the deadline, or when `stop` says so. What it said is put into `words`, which gives the length.
+    pub fn wait(self, stop: &Stop, deadline: Deadline, words: &mut [u8]) -> (Ended, usize) {
         let mut len = 0;
-        let late = loop {
+        let killed = loop {
             let free = words.get_mut(len..).unwrap_or_default();
-            if !wait_readable(&self.words, deadline) {
-                break true;
+            match wait_readable(&self.words, stop, deadline) {
+                None => break Some(Ended::Late),
+                Some(Ready::Stop) => break Some(Ended::Stopped),
+                Some(Ready::Words) => {}
             }
             match rustix::io::read(&self.words, free) {
-                Ok(0) => break false,
+                Ok(0) => break None,
                 Ok(n) => len = len.saturating_add(n),
                 Err(Errno::INTR) => {}
-                Err(_) => break false,
+                Err(_) => break None,
             }
         };
-        if late {
+        if killed.is_some() {
             let _ = kill_process(self.pid, Signal::KILL);
         }
         let ended = loop {
             match waitpid(Some(self.pid), WaitOptions::empty()) {
                 Ok(Some((_, status))) => {
-                    break match (status.exit_status(), status.terminating_signal()) {
-                        _ if late => Ended::Late,
-                        (Some(code), _) => Ended::Exit(u8::try_from(code).unwrap_or(u8::MAX)),
-                        (None, signal) => Ended::Signal(signal.unwrap_or(0)),
+                    break match (killed, status.exit_status(), status.terminating_signal()) {
+                        (Some(ended), ..) => ended,
+                        (None, Some(code), _) => Ended::Exit(u8::try_from(code).unwrap_or(u8::MAX)),
+                        (None, None, signal) => Ended::Signal(signal.unwrap_or(0)),
                     };
                 }
                 Err(Errno::INTR) => {}
@@ -121,18 +202,30 @@ impl Child {
         (ended, len)
     }
 
-    /// Whether it has ended, or has said something; waits for that until `deadline`.
-    pub fn has_spoken(&self, deadline: Deadline) -> bool {
-        wait_readable(&self.words, deadline)
+    /// Waits until it has ended, or has said something, or `stop` says so, or `deadline` has come.
+    pub fn listen(&self, stop: &Stop, deadline: Deadline) {
+        wait_readable(&self.words, stop, deadline);
     }
 }
 
-fn wait_readable(fd: &OwnedFd, deadline: Deadline) -> bool {
+/// What [`wait_readable`] found.
+enum Ready {
+    Words,
+    Stop,
+}
+
+/// Waits for one of two, of which the first is looked at first; `None` when the deadline came.
+fn wait_readable(words: &OwnedFd, stop: &Stop, deadline: Deadline) -> Option<Ready> {
+    let stop = stop.0.as_ref().unwrap_or(words);
     loop {
-        match poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&deadline.left())) {
+        let mut fds = [PollFd::new(words, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+        match poll(&mut fds, Some(&deadline.left())) {
             Err(Errno::INTR) => {}
-            Ok(n) => return n > 0,
-            Err(_) => return false,
+            Err(_) | Ok(0) => return None,
+            Ok(_) => {
+                let [words, _] = fds;
+                return Some(if words.revents().is_empty() { Ready::Stop } else { Ready::Words });
+            }
         }
     }
 }
@@ -161,24 +254,21 @@ impl Output {
 
     /// Standard error.
     pub fn stderr() -> Self {
-        // SAFETY: as for standard output.
-        Self(unsafe { rustix::stdio::stderr() })
+        Self(stderr())
     }
 }
 
 impl Output {
     /// Writes all of `bytes`.
     pub fn write_all(&mut self, bytes: &[u8]) -> Result<(), Errno> {
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            match rustix::io::write(self.0, rest) {
-                Ok(n) => rest = rest.get(n..).unwrap_or_default(),
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(())
+        put(self.0, bytes)
     }
+}
+
+/// Standard error's descriptor.
+pub(super) fn stderr() -> BorrowedFd<'static> {
+    // SAFETY: as for standard output.
+    unsafe { rustix::stdio::stderr() }
 }
 
 /// Reads standard input until its end or until `buf` is full.
@@ -191,6 +281,11 @@ pub fn read_stdin(buf: &mut [u8]) -> Result<usize, Errno> {
 pub fn ignore_sigpipe() {
     // SAFETY: SIG_IGN is a valid disposition, and no handler of ours is replaced.
     unsafe { signal(SIGPIPE, IGNORE) };
+}
+
+/// The number of this process.
+pub fn id() -> u64 {
+    getpid().as_raw_nonzero().get().unsigned_abs().into()
 }
 
 /// Ends the process with `status`; nothing is run at exit.

@@ -1,6 +1,6 @@
 //! What a sink's process does: sends the status or the journal to one server, and says in a few words how that ended.
 
-use crate::cloud::{self, Service};
+use crate::cloud::{self, Local, Service};
 use crate::encode::{self, Format, Stats};
 use crate::error::Error;
 use crate::http::client::{Body, Client, Heard, Outcome};
@@ -71,7 +71,13 @@ impl Delivery<'_> {
     }
 
     /// Tells a cloud's service.
-    pub fn cloud(&mut self, service: &Service, report: &Report<'_>, settings: &Settings<'_>) -> Result<Outcome, Error> {
+    pub fn cloud(
+        &mut self,
+        service: &Service,
+        report: &Report<'_>,
+        local: &mut Local,
+        settings: &Settings<'_>,
+    ) -> Result<Outcome, Error> {
         let client = Client { dial: &self.dial, trust: self.trust };
         let mut send = |request: &cloud::Request<'_>, answer: &mut [u8], heard: &mut Heard| {
             let mut body = request.body;
@@ -84,8 +90,7 @@ impl Delivery<'_> {
             };
             client.once(request.method, request.url, &fields, &mut body, answer, request.until, heard)
         };
-        let root = self.dial.root;
-        cloud::deliver(service, report, root, settings, self.deadline, &mut self.heard, &mut send)
+        cloud::deliver(service, report, local, settings, self.deadline, &mut self.heard, &mut send)
     }
 
     /// Sends the files of which no stream can be made, in a request of their own behind the stream's; `None` where there are none, or the

@@ -149,6 +149,12 @@ pub enum CloudError {
     NoResource,
     /// A signal's URL that does not show its form.
     NoForm,
+    /// The hypervisor is not VMware's.
+    NoVmware,
+    /// VMware's hypervisor takes no message.
+    NoChannel,
+    /// It does not do what the message asks for.
+    Rejected,
     /// Hyper-V's key-value exchange is not there.
     NoExchange,
     /// Its file cannot be written.
@@ -179,13 +185,6 @@ impl From<TlsError> for Error {
 impl From<HttpError> for Error {
     fn from(e: HttpError) -> Self {
         Error::Http(e)
-    }
-}
-
-impl CloudError {
-    /// [`CloudError::Exchange`].
-    pub fn exchange(e: Errno) -> Self {
-        CloudError::Exchange(e)
     }
 }
 

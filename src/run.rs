@@ -4,7 +4,7 @@
 use crate::action;
 use crate::args::{Arguments, Usage, Verb};
 use crate::cloud::platform::{self, Found, Why};
-use crate::cloud::{self, Service};
+use crate::cloud::{self, Local, Service};
 use crate::delivery::{COMPLAINT_MAX, Delivery, JournalBody, UNDELIVERED, for_each_complaint, put_into_words};
 use crate::encode::{Format, Stats};
 #[cfg(feature = "client-auth")]
@@ -310,7 +310,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     };
     let settings = Settings::parse(cmdline, &mut warnings);
     let platform = cloud::recognise(&settings, cmdline, root);
-    let mut clouds = cloud::services(platform.as_ref(), &settings, state);
+    let mut clouds = cloud::services(platform.as_ref(), &settings, root, state);
     let acts = matches!(state, State::Failed | State::Stuck) && settings.action != Action::None;
     if settings.is_idle() && clouds.is_empty() && !acts {
         print_warnings(&warnings);
@@ -388,6 +388,10 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         let child = Child::spawn(&mut |said| {
             let mut delivery = run.delivery(deadline);
             let mut stats = Stats::default();
+            let mut local = match job {
+                Job::Cloud(service) => cloud::prepare(service, root, &settings, state),
+                Job::Sink(_) => Local::default(),
+            };
             let mut unknown = None;
             let result = match (job, &mut source) {
                 (Job::Sink(sink), None) if sink.is_journal => Err(JournalError::None.into()),
@@ -423,7 +427,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                         Job::Sink(sink) => delivery.status(&sink.target, &mut report),
                         Job::Cloud(service) => {
                             delivery.deadline = job.deadline(&run, deadline);
-                            delivery.cloud(service, &report, &settings)
+                            delivery.cloud(service, &report, &mut local, &settings)
                         }
                     }
                 }
@@ -605,7 +609,7 @@ fn check(root: &Root, stdin: bool) -> u8 {
         for state in State::ALL {
             run.state = state;
             let (sinks, _) = run.sinks(&mut warnings);
-            let clouds = cloud::services(run.platform.as_ref(), &settings, state);
+            let clouds = cloud::services(run.platform.as_ref(), &settings, root, state);
             let is_nothing = sinks.is_empty() && clouds.is_empty();
             put_all(out, &["  ", state.as_str(), if is_nothing { ": nothing\n" } else { ":\n" }])?;
             sinks.iter().try_for_each(|sink| describe(&run, sink, out))?;

@@ -235,6 +235,9 @@ fn cloud(error: CloudError, out: &mut Text<'_>) {
         CloudError::TooLong => "the request is too long",
         CloudError::NoResource => "rd.report.aws.resource= is not set",
         CloudError::NoForm => "the URL does not show how it is signalled: set rd.report.openstack.signal=",
+        CloudError::NoVmware => "the hypervisor is not VMware's",
+        CloudError::NoChannel => "VMware's hypervisor takes no message",
+        CloudError::Rejected => "VMware's hypervisor refused the message",
         CloudError::NoExchange => "no key-value exchange is here",
         CloudError::Exchange(e) => {
             out.str("the key-value exchange: ");

@@ -2,10 +2,12 @@
 sent is looked at strictly."""
 import base64
 import csv
+import email.utils
 import fcntl
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -899,6 +901,160 @@ class CloudFormation(Clouds):
 
     def test_a_stack_alone(self):
         self.assertIn("rd.report.aws.resource= is not set", self.report("rd.report.aws.stack=x", "failed", code=1))
+
+
+
+class Webhooks(Clouds):
+    PATH = "POST /MAAS/metadata/status/abc123"
+
+    def event(self, request, origin, message, state):
+        self.assertTrue(request.body.isascii())
+        body = json.loads(request.body)
+        self.assertAlmostEqual(body.pop("timestamp"), time.time(), delta=5)
+        result = {"failed": "FAIL", "succeeded": "SUCCESS"}.get(state)
+        expected = {"name": "rdreport", "description": message, "origin": origin, "event_type": "finish" if result else "progress"}
+        if origin == "curtin":
+            expected["level"] = "ERROR" if state == "failed" else "INFO"
+        if result:
+            expected["result"] = result
+            self.assertGreater(body.pop("duration"), 0)
+        self.assertEqual(body, expected)
+
+    def oauth(self, request, signature, skew=0):
+        scheme, fields = request.headers["authorization"].split(" ", 1)
+        self.assertEqual(scheme, "OAuth")
+        fields = dict(re.fullmatch(r'([a-z_]+)="([^"]*)"', field).groups() for field in fields.split(", "))
+        self.assertAlmostEqual(int(fields.pop("oauth_timestamp")), time.time() + skew, delta=5)
+        nonce = fields.pop("oauth_nonce")
+        self.assertEqual(fields, {"oauth_version": "1.0", "oauth_consumer_key": "ck", "oauth_token": "tk", "oauth_signature_method": "PLAINTEXT",
+                                  "oauth_signature": signature})
+        return nonce
+
+    def test_maas(self):
+        for state in ("running", "stuck", "failed", "succeeded"):
+            self.due.clear()
+            server = self.service("192.0.2.40", (self.PATH, answer(500)), (self.PATH, answer(204)), port=5248)
+            self.root.write("etc/maas-key", "ck:tk:ts\n")
+            self.report("rd.report.maas.url=http://192.0.2.40:5248/MAAS/metadata/status/abc123 rd.report.maas.token=@/etc/maas-key rd.report.on=all",
+                        state, "--message", self.MESSAGE)
+            self.done()
+            nonces = set()
+            for request in server.requests:
+                nonces.add(self.oauth(request, "%26ts"))
+                self.fields(request, {"Authorization": request.headers["authorization"]}, "application/json")
+                self.event(request, "curtin", self.MESSAGE, state)
+            self.assertEqual(len(nonces), 2)
+            server.close()
+
+    def test_cloudinit(self):
+        for state in ("running", "failed", "succeeded"):
+            self.due.clear()
+            server = self.service("192.0.2.41", ("POST /hook", answer(200)))
+            self.report("rd.report.cloudinit.url=http://192.0.2.41/hook rd.report.on=all", state, "--message", self.MESSAGE, "--stage", "disks")
+            self.done()
+            self.fields(server.requests[0], content_type="application/json")
+            self.event(server.requests[0], "cloudinit", "[disks] " + self.MESSAGE, state)
+            server.close()
+
+    def test_a_clock_that_is_wrong(self):
+        for code, skew in ((401, 86400), (403, -86400)):
+            self.due.clear()
+            date = "Date: " + email.utils.formatdate(time.time() + skew, usegmt=True)
+            server = self.service("192.0.2.40", ("POST /x", answer(code, b"", date)), ("POST /x", answer(204)))
+            self.report("rd.report.maas.url=http://192.0.2.40/x rd.report.maas.token=ck:tk:ts:cs", "failed", "--message", self.MESSAGE)
+            self.done()
+            self.oauth(server.requests[0], "cs%26ts")
+            self.oauth(server.requests[1], "cs%26ts", skew)
+            server.close()
+
+    def test_a_token_that_is_wrong(self):
+        for said in (answer(401), answer(401, b"", "Date: " + email.utils.formatdate(time.time(), usegmt=True))):
+            self.due.clear()
+            server = self.service("192.0.2.40", ("POST /x", said))
+            line = self.report("rd.report.maas.url=http://192.0.2.40/x rd.report.maas.token=ck:tk:TOPSECRET", "failed", code=1)
+            self.done()
+            self.assertIn("cloud maas: not delivered: the service answered 401; check rd.report.maas.url= and rd.report.maas.token=", line)
+            self.assertNotIn("TOPSECRET", line)
+            server.close()
+
+    def test_a_server_whose_clock_runs_away(self):
+        """It is believed once for a try, and the whole ends."""
+        date = "Date: " + email.utils.formatdate(time.time() + 86400, usegmt=True)
+        self.service("192.0.2.40", ("POST /x", answer(401, b"", date)), ("POST /x", answer(401, b"", date)))
+        self.report("rd.report.maas.url=http://192.0.2.40/x rd.report.maas.token=ck:tk:ts", "failed", code=1)
+        self.done()
+
+    def test_tokens_that_are_none(self):
+        self.service("192.0.2.40")
+        for token in ("ck:tk", "@/missing", "@/binary"):
+            self.root.write("binary", b"ck:tk:\xff")
+            line = self.report(f"rd.report.maas.url=http://192.0.2.40/x rd.report.maas.token={token}", "failed", code=1)
+            self.assertIn("cannot be read, or is no text", line)
+        self.assertEqual(self.log, [])
+
+
+class Notify(Clouds):
+    """The manager of a virtual machine. There is no host here that listens: what the binary asks of the kernel is seen by strace, which
+    answers in the kernel's place."""
+
+    def trace(self, *words, inject):
+        """Runs the binary; gives its calls to a socket of the kind, as strace writes them."""
+        log = os.path.join(self.root.path, "strace")
+        self.root.write("proc/cmdline", "rd.report.timeout=3 rd.report.on=all\n")
+        result = subprocess.run(["strace", "-f", "-s", "300", "-xx", "-e", "trace=socket,bind,connect,sendto", *inject, "-o", log, BINARY, "--root",
+                                 self.root.path, *words], stderr=subprocess.PIPE, text=True, timeout=30)
+        calls = [re.sub(r"^\d+ +", "", line) for line in self.root_text("strace").splitlines()]
+        unhex = lambda found: bytes.fromhex(found[1].replace("\\x", "")).decode()
+        return result, [re.sub(r'"((?:\\x[0-9a-f]{2})+)"', lambda found: repr(unhex(found)), call) for call in calls if "AF_NETLINK" not in call]
+
+    def test_each_kind_until_one_is_there(self):
+        self.root.write("run/credentials/@system/vmm.notify_socket", "vsock:2:1234\n")
+        result, calls = self.trace("failed", "--message", "no disk", "--code", "42", inject=["-e", "inject=connect:retval=0", "-e",
+                                   "inject=socket:error=ESOCKTNOSUPPORT:when=1..2", "-e", "inject=sendto:retval=39"])
+        self.assertEqual([re.search(r"SOCK_[A-Z]+", call)[0] for call in calls if call.startswith("socket(AF_VSOCK")],
+                         ["SOCK_DGRAM", "SOCK_SEQPACKET", "SOCK_STREAM"])
+        for call in calls:
+            if call.startswith("connect("):
+                self.assertRegex(call, r"svm_cid=(VMADDR_CID_HOST|0x2), svm_port=0x4d2\b")
+            if call.startswith("bind("):
+                self.assertRegex(call, r"svm_cid=(VMADDR_CID_ANY|0xffffffff), svm_port=0x3[0-9a-f]{2}\b")
+        sent, = [call for call in calls if call.startswith("sendto(")]
+        self.assertIn("'STATUS=failed: no disk\\nEXIT_STATUS=42\\n', 39", sent)
+
+    def test_words(self):
+        self.root.write("sys/firmware/dmi/entries/11-0/raw", b"\x0b\x05\x00\x0b\x02io.systemd.credential:other=x\0"
+                        b"io.systemd.credential:vmm.notify_socket=vsock-stream:2:9999\0\0")
+        for words, said in ((("succeeded",), "STATUS=succeeded: provisioning succeeded\\n'"), (("running", "--stage", "disks"), "STATUS=running: [disks] "
+                            "provisioning goes on\\n'"), (("failed", "--message", "x"), "STATUS=failed: x\\nEXIT_STATUS=1\\n'"),
+                            (("stuck",), "STATUS=stuck: provisioning does not end\\n'")):
+            shutil.rmtree(os.path.join(self.root.path, "run/rdreport"), ignore_errors=True)
+            size = len(said[:-1].replace("\\n", "\n"))
+            result, calls = self.trace(*words, inject=["-e", "inject=connect:retval=0", "-e", f"inject=sendto:retval={size}"])
+            self.assertEqual([re.search(r"SOCK_[A-Z]+", call)[0] for call in calls if call.startswith("socket(AF_VSOCK")], ["SOCK_STREAM"])
+            sent, = [call for call in calls if call.startswith("sendto(")]
+            self.assertIn("'" + said + f", {size},", sent)
+            self.assertNotIn("READY", sent)
+            self.assertEqual((result.returncode, result.stderr), (0, f"rdreport: cloud notify: delivered ({size} bytes)\n"))
+
+    def test_nobody_listens(self):
+        self.root.write("run/credentials/@system/vmm.notify_socket", "vsock:2:1234\n")
+        result, _ = self.trace("failed", inject=["-e", "inject=connect:error=ECONNRESET"])
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("cloud notify: not delivered: cannot connect: ", result.stderr)
+
+    def test_no_socket(self):
+        for text in ("", "/run/notify", "vsock:2"):
+            self.root.write("run/credentials/@system/vmm.notify_socket", text)
+            self.assertIn("nothing to report to", self.report("", "failed"))
+
+
+class VMware(Clouds):
+    def test_elsewhere_the_port_is_not_touched(self):
+        """Touching it would end the process by a signal."""
+        with open("/proc/cpuinfo") as file:
+            self.assertNotIn("VMware", file.read())
+        said = self.report("ignition.platform.id=vmware", "failed", code=1)
+        self.assertEqual(said, "rdreport: cloud vmware: not delivered: the hypervisor is not VMware's; set rd.report.platform=none to send nothing there\n")
 
 
 if __name__ == "__main__":

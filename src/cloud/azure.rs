@@ -6,11 +6,11 @@
 //! request: the host collects it when the report comes.
 
 use super::azure_report::{AGENT, AzureReport, fitting};
-use super::{BODY_MAX, Cloud, Request, Service, When, exchange, is_passing, whole, xml};
+use super::{BODY_MAX, Cloud, Local, Request, Service, When, exchange, is_passing, whole, xml};
 use crate::error::{CloudError, Error, HttpError};
 use crate::http::client::Outcome;
 use crate::net::lines;
-use crate::settings::{State, States};
+use crate::settings::{Settings, State, States};
 use crate::sink::{Sink, put_all};
 use crate::sys::file::Root;
 use crate::sys::time::Deadline;
@@ -23,6 +23,7 @@ pub(super) const SERVICE: Service = Service {
     what: "POST the health to the wire server, as JSON, else as XML; before it, the key-value exchange",
     budget_s: 300,
     hint: "raise rd.report.timeout=, or set rd.report.platform=none",
+    prepare,
     report,
 };
 
@@ -48,13 +49,31 @@ const BASE_MAX: usize = 32;
 /// The try from which on XML is told as well where the JSON service is only out of order.
 const PATIENT_TRIES: usize = 2;
 
+fn prepare(root: &Root, settings: &Settings<'_>, state: State, local: &mut Local) {
+    exchange::prepare(root, settings, state, local);
+    for place in LEASES {
+        lines::files(root, place.as_bytes(), &mut |file| {
+            lines::each(file, &mut |line| local.wire_server = local.wire_server.or_else(|| option_245(line)));
+        });
+    }
+}
+
 fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
     // Most machines have none, and a report without it is one.
     let _ = exchange::put(cloud);
     let mut base = [0; BASE_MAX];
     let mut base = Text::new(&mut base);
     base.str("http://");
-    endpoint(cloud.root, &mut base);
+    match cloud.local.wire_server {
+        None => {
+            base.str(ADDRESS);
+        }
+        Some(address) => {
+            for (n, byte) in address.into_iter().enumerate() {
+                base.str(if n > 0 { "." } else { "" }).dec(byte.into());
+            }
+        }
+    }
     let mut body = [0; BODY_MAX];
     let mut body = Text::new(&mut body);
     let state = cloud.report.state;
@@ -171,23 +190,6 @@ fn is_worth_another_try(e: Error) -> bool {
         Error::Http(HttpError::Status(400 | 404 | 410)) => true,
         Error::Cloud(CloudError::NotXml | CloudError::NoField) => true,
         e => is_passing(e),
-    }
-}
-
-/// Writes the service's address: DHCP's option 245, else the usual one. Nothing is waited for.
-fn endpoint(root: &Root, out: &mut Text<'_>) {
-    let mut found = None;
-    for place in LEASES {
-        lines::files(root, place.as_bytes(), &mut |file| {
-            lines::each(file, &mut |line| found = found.or_else(|| option_245(line)));
-        });
-    }
-    let Some(address) = found else {
-        out.str(ADDRESS);
-        return;
-    };
-    for (n, byte) in address.into_iter().enumerate() {
-        out.str(if n > 0 { "." } else { "" }).dec(byte.into());
     }
 }
 

@@ -90,7 +90,7 @@ fn field(name: &str, value: &str, out: &mut dyn Sink) -> Result<(), Error> {
 fn vm_id(cloud: &Cloud<'_>) -> String<36> {
     let mut id = String::new();
     let uuid = cloud.report.facts.product_uuid.as_str();
-    if cloud.root.node("sys/firmware/efi").is_ok() {
+    if cloud.local.is_efi {
         let _ = id.push_str(uuid);
     } else {
         let _ = id.push_str(&swapped(uuid));

@@ -4,10 +4,11 @@
 //! of a key and 1022 of a value. Records of an earlier boot are thrown away, as cloud-init does.
 
 use super::azure_report::{KEY, VALUE_MAX, fitting};
-use super::{Cloud, NOTHING};
+use super::{Cloud, Local, NOTHING};
 use crate::error::{CloudError, Error};
 use crate::http::client::Outcome;
-use crate::settings::State;
+use crate::settings::{Settings, State};
+use crate::sys::file::{File, Root};
 use crate::sys::sock::{Ready, wait};
 use crate::sys::time::Deadline;
 use crate::sys::{Errno, time};
@@ -25,11 +26,35 @@ const LOCK_MS: u64 = 1_000;
 /// Milliseconds between two looks at the lock.
 const LOCK_STEP_MS: u64 = 50;
 
-/// Writes the report's record, if the exchange is there.
-pub(super) fn put(cloud: &Cloud<'_>) -> Result<Outcome, Error> {
-    if !matches!(cloud.report.state, State::Failed | State::Succeeded) {
-        return Ok(NOTHING);
+/// Opens the pool, if the exchange is here, and keeps others from writing.
+pub(super) fn prepare(root: &Root, _: &Settings<'_>, state: State, local: &mut Local) {
+    local.is_efi = root.node("sys/firmware/efi").is_ok();
+    if matches!(state, State::Failed | State::Succeeded) && (root.node(POOL).is_ok() || root.node(DEVICE).is_ok()) {
+        local.pool = Some(open(root).map_err(CloudError::Exchange));
     }
+}
+
+fn open(root: &Root) -> Result<File, Errno> {
+    if root.node(POOL).is_err() {
+        for (parent, name) in FOLDERS {
+            root.make_folder(parent, name)?;
+        }
+    }
+    let pool = root.append(POOL)?;
+    let until = Deadline::after_ms(LOCK_MS);
+    while pool.lock() == Err(Errno::AGAIN) && !until.passed() {
+        wait(&mut core::iter::empty(), Ready::In, Deadline::after_ms(LOCK_STEP_MS));
+    }
+    let booted_s = time::realtime_s().saturating_sub(time::monotonic_ms() / 1000);
+    if pool.modified_s()? < booted_s {
+        pool.clear()?;
+    }
+    Ok(pool)
+}
+
+/// Writes the report's record, and closes the pool.
+pub(super) fn put(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
+    let pool = cloud.local.pool.take().ok_or(CloudError::NoExchange)??;
     let mut record = [0; RECORD_LEN];
     if let Some(key) = record.get_mut(..KEY.len()) {
         key.copy_from_slice(KEY.as_bytes());
@@ -38,26 +63,6 @@ pub(super) fn put(cloud: &Cloud<'_>) -> Result<Outcome, Error> {
     let mut value = Text::new(value);
     fitting(cloud, VALUE_MAX, &mut |report, out| report.put(out))?.put(&mut value)?;
     let sent = value.as_bytes().len() as u64;
-    append(cloud, &record)?;
+    pool.write(&record, cloud.deadline).map_err(CloudError::Exchange)?;
     Ok(Outcome { sent, ..NOTHING })
-}
-
-fn append(cloud: &Cloud<'_>, record: &[u8]) -> Result<(), Error> {
-    let root = cloud.root;
-    if root.node(POOL).is_err() {
-        root.node(DEVICE).map_err(|_| CloudError::NoExchange)?;
-        for (parent, name) in FOLDERS {
-            root.make_folder(parent, name).map_err(CloudError::exchange)?;
-        }
-    }
-    let pool = root.append(POOL).map_err(CloudError::exchange)?;
-    let until = cloud.deadline.step_ms(LOCK_MS);
-    while pool.lock() == Err(Errno::AGAIN) && !until.passed() {
-        wait(&mut core::iter::empty(), Ready::In, Deadline::after_ms(LOCK_STEP_MS));
-    }
-    let booted_s = time::realtime_s().saturating_sub(time::monotonic_ms() / 1000);
-    if pool.modified_s().map_err(CloudError::exchange)? < booted_s {
-        pool.clear().map_err(CloudError::exchange)?;
-    }
-    Ok(pool.write(record, until).map_err(CloudError::exchange)?)
 }

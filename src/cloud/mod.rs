@@ -18,6 +18,8 @@ mod gcp;
 #[cfg(feature = "cloud-hyperv")]
 mod hyperv;
 pub mod json;
+#[cfg(feature = "cloud-notify")]
+mod notify;
 #[cfg(feature = "cloud-openstack")]
 mod openstack;
 #[cfg(feature = "cloud-packet")]
@@ -27,6 +29,10 @@ pub mod platform;
 mod scaleway;
 #[cfg(any(feature = "cloud-aws", feature = "cloud-openstack"))]
 mod signal;
+#[cfg(feature = "cloud-vmware")]
+mod vmware;
+#[cfg(feature = "cloud-webhook")]
+mod webhook;
 pub mod xml;
 
 use crate::error::{CloudError, Error, NetError};
@@ -35,11 +41,16 @@ use crate::http::retry::is_transient;
 use crate::report::{Report, member};
 use crate::settings::{CloudKey, Settings, State, States};
 use crate::sink::{Sink, put_all};
-use crate::sys::file::Root;
+use crate::sys::file::{File, Root};
 use crate::sys::time::Deadline;
 use crate::text::{DECIMAL_MAX, Text, decimal, rfc3339};
+use alloc::vec;
+use alloc::vec::Vec;
 use platform::{Found, Why};
+use zeroize::Zeroizing;
 
+/// Bytes of a secret: Keystone's tokens with a catalog have some thousands.
+pub const SECRET_MAX: usize = 4096;
 /// Bytes of a request's body: Azure's limit, and more than any other needs.
 pub const BODY_MAX: usize = 4096;
 /// Bytes of an answer that are looked at: Packet's metadata of a machine with many addresses has some 10 KB.
@@ -67,6 +78,8 @@ pub struct Service {
     pub budget_s: u64,
     /// What to do where it does not take the report.
     pub hint: &'static str,
+    /// Gathers what it needs of files.
+    prepare: fn(&Root, &Settings<'_>, State, &mut Local),
     /// Sends the report.
     report: fn(&mut Cloud<'_>) -> Result<Outcome, Error>,
 }
@@ -83,6 +96,64 @@ impl Service {
     }
 }
 
+/// What services need of this machine's files. It is gathered before a process gives up its rights to them, as it does before it reads what
+/// others wrote.
+#[derive(Default)]
+pub struct Local {
+    /// Where a record for the host goes, if the key-value exchange is here, and nobody else writes until it is closed.
+    pub pool: Option<Result<File, CloudError>>,
+    /// The address that DHCP gives for Azure's service.
+    pub wire_server: Option<[u8; 4]>,
+    /// Whether this machine began with UEFI.
+    pub is_efi: bool,
+    /// A secret of a service.
+    pub secret: Secret,
+    /// Where a virtual machine's manager listens.
+    #[cfg(feature = "cloud-notify")]
+    pub notify: Option<notify::Address>,
+}
+
+/// A secret, or why there is none.
+#[derive(Default)]
+pub enum Secret {
+    /// None is set.
+    #[default]
+    Unset,
+    /// The file that should hold it cannot be read, or is no text.
+    Unreadable,
+    /// It.
+    Text(Zeroizing<Vec<u8>>),
+}
+
+impl Secret {
+    /// The value of a setting, which after `@` is the path of a file with it.
+    pub fn read(root: &Root, settings: &Settings<'_>, key: CloudKey) -> Self {
+        let Some(value) = settings.cloud(key) else { return Secret::Unset };
+        let mut buf = Zeroizing::new(vec![0; SECRET_MAX]);
+        let text = match value.strip_prefix('@').map(|path| root.read(path, &mut buf)) {
+            None => value.as_bytes(),
+            Some(Ok(text)) => text.trim_ascii(),
+            Some(Err(_)) => return Secret::Unreadable,
+        };
+        match text.iter().all(|b| b.is_ascii_graphic()) {
+            true => Secret::Text(Zeroizing::new(text.to_vec())),
+            false => Secret::Unreadable,
+        }
+    }
+
+    /// Its text; empty where none is set.
+    pub fn text(&self) -> Result<&str, Error> {
+        match self {
+            Secret::Unset => Ok(""),
+            Secret::Unreadable => Err(CloudError::NoSecret.into()),
+            Secret::Text(text) => Ok(core::str::from_utf8(text).unwrap_or_default()),
+        }
+    }
+}
+
+/// For services that need nothing of files.
+fn nothing(_: &Root, _: &Settings<'_>, _: State, _: &mut Local) {}
+
 /// When a service is told.
 #[derive(Clone, Copy)]
 pub enum When {
@@ -90,6 +161,9 @@ pub enum When {
     Platform(&'static [&'static str]),
     /// When the owner has set this.
     Set(CloudKey),
+    /// When this machine was given a socket to tell its manager by.
+    #[cfg(feature = "cloud-notify")]
+    Notify,
 }
 
 /// All services that this program was built with.
@@ -104,12 +178,20 @@ pub static SERVICES: &[Service] = &[
     gcp::SERVICE,
     #[cfg(feature = "cloud-hyperv")]
     hyperv::SERVICE,
+    #[cfg(feature = "cloud-webhook")]
+    webhook::MAAS,
+    #[cfg(feature = "cloud-webhook")]
+    webhook::CLOUDINIT,
+    #[cfg(feature = "cloud-notify")]
+    notify::SERVICE,
     #[cfg(feature = "cloud-openstack")]
     openstack::SERVICE,
     #[cfg(feature = "cloud-packet")]
     packet::SERVICE,
     #[cfg(feature = "cloud-scaleway")]
     scaleway::SERVICE,
+    #[cfg(feature = "cloud-vmware")]
+    vmware::SERVICE,
 ];
 
 /// How a report ends that a service has no words for.
@@ -119,15 +201,20 @@ pub const NOTHING: Outcome = Outcome { status: 0, sent: 0, kept: 0 };
 pub fn services(
     found: Option<&Found<'_>>,
     settings: &Settings<'_>,
+    root: &Root,
     state: State,
 ) -> heapless::Vec<&'static Service, SERVICES_MAX> {
+    #[cfg(not(feature = "cloud-notify"))]
+    let _ = root;
     let is_off = settings.platform == Some("none");
     let is_wanted = |service: &&Service| match service.when {
         When::Platform(names) => found.is_some_and(|found| names.contains(&found.name)),
         When::Set(key) => settings.cloud(key).is_some(),
+        #[cfg(feature = "cloud-notify")]
+        When::Notify => notify::address(root).is_some(),
     };
     let is_told = |service: &&Service| service.states.contains(state) && settings.on.contains(state);
-    SERVICES.iter().filter(|_| !is_off).filter(is_wanted).filter(is_told).take(SERVICES_MAX).collect()
+    SERVICES.iter().filter(|_| !is_off).filter(is_told).filter(is_wanted).take(SERVICES_MAX).collect()
 }
 
 /// Finds the platform; `None` as well where this program was built for none.
@@ -176,8 +263,8 @@ pub type Send<'a> = dyn FnMut(&Request<'_>, &mut [u8], &mut Heard) -> Result<Out
 pub struct Cloud<'a> {
     /// What happened.
     pub report: &'a Report<'a>,
-    /// Where files are read.
-    pub root: &'a Root,
+    /// What it needs of files.
+    pub local: &'a mut Local,
     /// What the owner wants.
     pub settings: &'a Settings<'a>,
     /// The kernel's command line.
@@ -191,18 +278,26 @@ pub struct Cloud<'a> {
     message: heapless::String<MESSAGE_MAX>,
 }
 
+/// Gathers what `service` needs of files.
+pub fn prepare(service: &Service, root: &Root, settings: &Settings<'_>, state: State) -> Local {
+    let mut local = Local::default();
+    (service.prepare)(root, settings, state, &mut local);
+    local
+}
+
 /// Tells `service`.
+#[allow(clippy::too_many_arguments)] // one call; a struct would only name them twice
 pub fn deliver<'a>(
     service: &Service,
     report: &'a Report<'a>,
-    root: &'a Root,
+    local: &'a mut Local,
     settings: &'a Settings<'a>,
     deadline: Deadline,
     heard: &'a mut Heard,
     send: &'a mut Send<'a>,
 ) -> Result<Outcome, Error> {
     let message = message(report);
-    (service.report)(&mut Cloud { report, root, settings, cmdline: report.cmdline, deadline, heard, send, message })
+    (service.report)(&mut Cloud { report, local, settings, cmdline: report.cmdline, deadline, heard, send, message })
 }
 
 impl Cloud<'_> {
@@ -274,24 +369,6 @@ impl Cloud<'_> {
             url.str(base).str(path);
             cloud.ask(&Request { method, url: url.as_str(), fields, body, is_local: true, until }, &mut [])
         })
-    }
-
-    /// The value of a setting, which after `@` is the path of a file with it.
-    pub fn secret<'b>(&self, key: CloudKey, buf: &'b mut [u8]) -> Result<&'b str, Error> {
-        let value = self.settings.cloud(key).unwrap_or_default();
-        match value.strip_prefix('@') {
-            Some(path) => {
-                let text = self.root.read(path, buf).map_err(|_| CloudError::NoSecret)?;
-                let text = core::str::from_utf8(text.trim_ascii()).map_err(|_| CloudError::NoSecret)?;
-                if text.bytes().any(|b| b.is_ascii_control()) { Err(CloudError::NoSecret.into()) } else { Ok(text) }
-            }
-            None => {
-                let mut text = Text::new(buf);
-                text.str(value);
-                let len = text.as_bytes().len();
-                Ok(buf.get(..len).and_then(|text| core::str::from_utf8(text).ok()).unwrap_or_default())
-            }
-        }
     }
 
     /// What happened as a small JSON object, for services that keep one value and do not look into it.

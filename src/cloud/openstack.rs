@@ -6,7 +6,7 @@
 //!
 //! The metadata do not hold the URL: it comes with the stack's user data, so the owner has to put it on the command line.
 
-use super::{BODY_MAX, Cloud, Service, When, signal, whole};
+use super::{BODY_MAX, Cloud, SECRET_MAX, Secret, Service, When, signal, whole};
 use crate::error::{CloudError, Error};
 use crate::http::client::Outcome;
 use crate::settings::{CloudKey, State, States};
@@ -19,11 +19,9 @@ pub(super) const SERVICE: Service = Service {
     what: "signal the wait condition or resource of rd.report.openstack.url=",
     budget_s: 0,
     hint: "check rd.report.openstack.url= and rd.report.openstack.token=",
+    prepare: |root, settings, _, local| local.secret = Secret::read(root, settings, CloudKey::OpenstackToken),
     report,
 };
-
-/// Bytes of a token: Fernet's have some 250, those with a catalog some thousands.
-const TOKEN_MAX: usize = 4096;
 
 fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
     let url = cloud.settings.cloud(CloudKey::OpenstackUrl).unwrap_or_default();
@@ -36,12 +34,11 @@ fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
     let mut body = [0; BODY_MAX];
     let mut body = Text::new(&mut body);
     signal::put(cloud, names, &mut body)?;
-    let mut fields = [0; TOKEN_MAX + 128];
+    let mut fields = [0; SECRET_MAX + 128];
     let mut fields = Text::new(&mut fields);
     if form == "token" {
         fields.str("Content-Type: application/json\r\nAccept: application/json\r\n");
-        let mut token = [0; TOKEN_MAX];
-        match cloud.secret(CloudKey::OpenstackToken, &mut token)? {
+        match cloud.local.secret.text()? {
             "" => {}
             token => {
                 fields.str("X-Auth-Token: ").str(token).str("\r\n");

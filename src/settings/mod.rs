@@ -121,10 +121,18 @@ pub enum CloudKey {
     OpenstackSignal,
     /// With which token.
     OpenstackToken,
+    /// Where MAAS takes events.
+    MaasUrl,
+    /// Its API key.
+    MaasToken,
+    /// A webhook that takes cloud-init's events.
+    CloudinitUrl,
+    /// Its key.
+    CloudinitToken,
 }
 
 /// How many [`CloudKey`]s there are.
-const CLOUD_KEYS: usize = CloudKey::OpenstackToken as usize + 1;
+const CLOUD_KEYS: usize = CloudKey::CloudinitToken as usize + 1;
 
 /// All settings. Text values are slices of the command line.
 pub struct Settings<'a> {
@@ -354,6 +362,42 @@ pub static KEYS: &[Key] = &[
         works: cfg!(feature = "cloud-openstack"),
         secret: true,
         set: |s, v| cloud(s, CloudKey::OpenstackToken, v),
+    },
+    Key {
+        name: "maas.url",
+        value: "URL",
+        default: "none",
+        help: "where MAAS takes this machine's events",
+        works: cfg!(feature = "cloud-webhook"),
+        secret: true,
+        set: |s, v| cloud(s, CloudKey::MaasUrl, v),
+    },
+    Key {
+        name: "maas.token",
+        value: "KEY",
+        default: "none",
+        help: "its API key, CONSUMER:TOKEN:SECRET, or '@/path' of a file with it",
+        works: cfg!(feature = "cloud-webhook"),
+        secret: true,
+        set: |s, v| cloud(s, CloudKey::MaasToken, v),
+    },
+    Key {
+        name: "cloudinit.url",
+        value: "URL",
+        default: "none",
+        help: "a webhook that takes cloud-init's events",
+        works: cfg!(feature = "cloud-webhook"),
+        secret: true,
+        set: |s, v| cloud(s, CloudKey::CloudinitUrl, v),
+    },
+    Key {
+        name: "cloudinit.token",
+        value: "KEY",
+        default: "none",
+        help: "its OAuth 1.0 key, CONSUMER:TOKEN:SECRET, or '@/path' of a file with it",
+        works: cfg!(feature = "cloud-webhook"),
+        secret: true,
+        set: |s, v| cloud(s, CloudKey::CloudinitToken, v),
     },
     Key {
         name: "action",

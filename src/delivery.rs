@@ -2,20 +2,22 @@
 
 use crate::cloud::{self, Local, Service};
 use crate::encode::{self, Format, Stats};
-use crate::error::Error;
-use crate::http::client::{Body, Client, Heard, Outcome};
+use crate::error::{Error, HttpError, TlsError};
+use crate::http::client::{Body, Client, Heard, Outcome, URL_MAX};
 use crate::http::head::Fields;
+use crate::http::url::Url;
 use crate::journal::source::Source;
 use crate::net::Dial;
-use crate::net::trust::Trust;
+use crate::net::trust::{BUILD_DATE_S, Trust};
 use crate::report::Report;
 use crate::settings::Settings;
 use crate::sink::{Count, Sink};
 use crate::sys::process::WORDS_MAX;
-use crate::sys::time::Deadline;
+use crate::sys::time::{self, Deadline};
 use crate::target::{Kind, Target};
 use crate::text::Text;
 use crate::{gzip, words};
+use heapless::String;
 
 /// Exit status of a sink's process that delivered.
 pub const DELIVERED: u8 = 0;
@@ -25,12 +27,17 @@ pub const UNDELIVERED: u8 = 1;
 /// Longest sentence about the journal.
 pub const COMPLAINT_MAX: usize = 256;
 
+/// Milliseconds for asking a server for its time.
+const DATE_MS: u64 = 3_000;
+
 /// How a sink is reached, and until when.
 pub struct Delivery<'a> {
     /// How names are looked up.
     pub dial: Dial<'a>,
     /// Which servers are trusted.
-    pub trust: &'a Trust,
+    pub trust: Trust,
+    /// What is gone through to servers that are not near.
+    pub proxy: Option<Url<'a>>,
     /// Lines of the owner's header fields.
     pub own: &'a [u8],
     /// The end of all tries.
@@ -78,8 +85,9 @@ impl Delivery<'_> {
         local: &mut Local,
         settings: &Settings<'_>,
     ) -> Result<Outcome, Error> {
-        let client = Client { dial: &self.dial, trust: self.trust };
+        let (dial, trust, proxy) = (&self.dial, &self.trust, self.proxy);
         let mut send = |request: &cloud::Request<'_>, answer: &mut [u8], heard: &mut Heard| {
+            let client = Client { dial, trust, proxy: proxy.filter(|_| !request.is_local) };
             let mut body = request.body;
             let fields = Fields {
                 content_type: None,
@@ -122,8 +130,46 @@ impl Delivery<'_> {
         fields: &Fields<'_>,
         body: &mut dyn Body,
     ) -> Result<Outcome, Error> {
-        let client = Client { dial: &self.dial, trust: self.trust };
+        let url = Url::parse(&target.url).map_err(|_| HttpError::BadUrl)?;
+        let is_dated = url.tls && self.trust.looks_at_times();
+        if is_dated && time::realtime_s() < BUILD_DATE_S {
+            self.ask_for_the_date(&url, fields.report_id);
+        }
+        let mut result = self.try_to_send(method, target, fields, body);
+        if result == Err(TlsError::Expired.into()) && self.trust.believes_dates() {
+            self.ask_for_the_date(&url, fields.report_id);
+            result = self.try_to_send(method, target, fields, body);
+        }
+        result
+    }
+
+    fn try_to_send(
+        &mut self,
+        method: &str,
+        target: &Target,
+        fields: &Fields<'_>,
+        body: &mut dyn Body,
+    ) -> Result<Outcome, Error> {
+        let client = Client { dial: &self.dial, trust: &self.trust, proxy: self.proxy };
         client.send(method, &target.url, fields, body, &mut [], self.deadline, &mut self.heard)
+    }
+
+    /// Asks the server of `url` in plain HTTP for nothing but its `Date`; whatever else it answers does not matter.
+    fn ask_for_the_date(&mut self, url: &Url<'_>, report_id: &str) {
+        let mut plain: String<URL_MAX> = String::new();
+        let brackets = if url.host.contains(':') { ("[", "]") } else { ("", "") };
+        for part in ["http://", brackets.0, url.host, brackets.1, "/"] {
+            if plain.push_str(part).is_err() {
+                return;
+            }
+        }
+        let fields = Fields { content_type: None, gzip: false, length: Some(0), report_id, own: b"" };
+        let client = Client { dial: &self.dial, trust: &self.trust, proxy: self.proxy };
+        let (mut heard, deadline) = (Heard::default(), self.deadline.step_ms(DATE_MS));
+        let _ = client.once("HEAD", &plain, &fields, &mut b"".as_slice(), &mut [], deadline, &mut heard);
+        if let Some(date_s) = heard.date_s {
+            self.trust.learn_date(date_s);
+        }
     }
 }
 
@@ -221,6 +267,9 @@ pub fn put_into_words(
             line.str("not delivered");
             if heard.tries.count > 1 {
                 line.str(" in ").dec(heard.tries.count.into()).str(" tries");
+            }
+            if heard.is_by_proxy {
+                line.str(" through rd.report.proxy=");
             }
             line.str(": ");
             match hint {

@@ -110,6 +110,8 @@ pub enum TlsError {
 pub enum HttpError {
     /// An answer other than 2xx.
     Status(u16),
+    /// An answer other than 2xx of the proxy itself.
+    Proxy(u16),
     /// A redirect that would turn the POST into a GET.
     RedirectRefused(u16),
     /// More redirects than are followed.

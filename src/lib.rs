@@ -5,7 +5,7 @@
 //!                           \-> journal -> encode -> gzip -> http::body --+--> net (TLS or plain) -> sys
 //! ```
 //! Each arrow writes into the next ([`sink::Sink`]); only results flow back. Imports point downwards only:
-//! `run` > `args`, `console`, `delivery` > `target`, `words` > `report`, `encode` > `journal`, `http` > `net`, `gzip`, `settings` > `text`, `sink`, `error` > `sys`.
+//! `run` > `args`, `console`, `delivery`, `own_fields` > `target`, `words` > `report`, `encode` > `journal`, `http` > `net`, `gzip`, `settings` > `text`, `sink`, `error` > `sys`.
 //! `sys` holds all unsafe code there is, but for the entry and the allocator's one instance in `main.rs`.
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code, unused_must_use, unsafe_op_in_unsafe_fn)]
@@ -26,6 +26,7 @@ pub mod http;
 pub mod interlock;
 pub mod journal;
 pub mod net;
+pub mod own_fields;
 pub mod report;
 pub mod run;
 pub mod settings;

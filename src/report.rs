@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::http::client::Body;
 use crate::journal::units::Failed;
-use crate::net::trust::BUILD_DATE_S;
+use crate::net::trust::is_clock_plausible;
 use crate::settings::{State, Warnings, redact};
 use crate::sink::{Count, Sink};
 use crate::sys::Errno;
@@ -42,7 +42,7 @@ pub struct Facts {
     pub uptime_ms: u64,
     /// Seconds since 1970 by the system's clock.
     pub time_s: u64,
-    /// Whether the clock may be right: it is not before the build of this program.
+    /// Whether the clock may be right: neither before the build of this program, nor decades after it.
     pub clock_trusted: bool,
 }
 
@@ -62,7 +62,7 @@ impl Facts {
             kernel: line(root, "proc/sys/kernel/osrelease"),
             uptime_ms: time::monotonic_ms(),
             time_s,
-            clock_trusted: time_s >= BUILD_DATE_S,
+            clock_trusted: is_clock_plausible(time_s),
         }
     }
 

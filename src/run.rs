@@ -11,6 +11,7 @@ use crate::encode::{Format, Stats};
 use crate::error::TlsError;
 use crate::error::{Error, JournalError};
 use crate::http::client::{Body, Heard};
+use crate::http::proxy;
 use crate::http::url::Url;
 use crate::interlock::{self, Lock};
 use crate::journal::source::Source;
@@ -25,14 +26,14 @@ use crate::sys::Errno;
 use crate::sys::file::Root;
 use crate::sys::process::{self, Args, Child, Ended, Output, Stop, WORDS_MAX};
 use crate::sys::random;
+use crate::sys::sandbox;
 use crate::sys::time::Deadline;
 use crate::target::{self, Kind, NoTarget, Target, Variables};
 use crate::text::{DECIMAL_MAX, Text, decimal};
-use crate::{console, gzip, words};
+use crate::{console, gzip, own_fields, words};
 use alloc::vec;
 use alloc::vec::Vec;
 use heapless::Vec as Bounded;
-#[cfg(feature = "client-auth")]
 use zeroize::Zeroizing;
 
 /// All that was asked for was delivered, or nothing was asked for.
@@ -51,8 +52,6 @@ const GRACE_MS: u64 = 500;
 const TIMEOUT_FAILED_S: u64 = 60;
 /// The same on the way of a boot that goes on.
 const TIMEOUT_RUNNING_S: u64 = 10;
-/// Bytes of the owner's header fields, and of one that is read from a file.
-const OWN_FIELDS_MAX: usize = 8192;
 /// Sinks of all kinds together.
 const SINKS_MAX: usize = 2 * crate::settings::SINKS_MAX;
 /// Processes of a report: the sinks', and the clouds'.
@@ -93,6 +92,7 @@ settings, on the kernel command line (the default in brackets):
 pub fn main(args: Args) -> u8 {
     process::claim_stdio();
     process::ignore_sigpipe();
+    sandbox::no_dumps();
     let arguments = match Arguments::parse(args) {
         Ok(arguments) => arguments,
         Err(why) => return usage(why),
@@ -131,12 +131,13 @@ struct Run<'a> {
     trust: Trust,
     /// Certificates in `trust` beside the built-in ones.
     extra_roots: usize,
+    /// What is gone through to servers that are not near.
+    proxy: Option<Url<'a>>,
     /// Lines of the owner's header fields.
-    own: Vec<u8>,
+    own: Zeroizing<Vec<u8>>,
     state: State,
     stage: Option<&'a str>,
     platform: Option<Found<'a>>,
-    began: Deadline,
 }
 
 impl<'a> Run<'a> {
@@ -151,7 +152,7 @@ impl<'a> Run<'a> {
     ) -> Self {
         let facts = Facts::gather(root);
         let variables = Variables { facts: &facts, state, stage };
-        let own = own_fields(root, settings, &variables, warnings);
+        let own = own_fields::lines(root, settings, &variables, warnings);
         let (trust, extra_roots) = trust(root, settings, warnings);
         if !random::is_ready() {
             warnings
@@ -163,19 +164,8 @@ impl<'a> Run<'a> {
         {
             warnings.add(&["rd.report.platform=", name, ": no such platform; no cloud is told"]);
         }
-        Self {
-            root,
-            settings,
-            cmdline,
-            facts,
-            trust,
-            extra_roots,
-            own,
-            state,
-            stage,
-            platform,
-            began: Deadline::after_ms(0),
-        }
+        let proxy = proxy(settings, warnings);
+        Self { root, settings, cmdline, facts, trust, extra_roots, proxy, own, state, stage, platform }
     }
 
     fn variables(&self) -> Variables<'_> {
@@ -221,7 +211,14 @@ impl<'a> Run<'a> {
     /// How a sink is reached.
     fn delivery(&self, deadline: Deadline) -> Delivery<'_> {
         let dial = Dial { root: self.root, dns: &self.settings.dns, cmdline: self.cmdline };
-        Delivery { dial, trust: &self.trust, own: &self.own, deadline, heard: Heard::default() }
+        Delivery {
+            dial,
+            trust: self.trust.clone(),
+            proxy: self.proxy,
+            own: &self.own,
+            deadline,
+            heard: Heard::default(),
+        }
     }
 }
 
@@ -280,14 +277,10 @@ impl Job<'_> {
         }
     }
 
-    /// The end of its tries: a failure may be told to a cloud for longer, unless the owner set a time. A boot that goes on waits for none.
-    fn deadline(&self, run: &Run<'_>, usual: Deadline) -> Deadline {
-        match self {
-            Job::Cloud(service)
-                if run.settings.timeout_s.is_none() && matches!(run.state, State::Failed | State::Stuck) =>
-            {
-                usual.max(run.began.later_ms(service.budget_s.saturating_mul(1000)))
-            }
+    /// The end of its tries. `patient_since` is the beginning of a report that may be told to a cloud for longer.
+    fn deadline(&self, patient_since: Option<Deadline>, usual: Deadline) -> Deadline {
+        match (self, patient_since) {
+            (Job::Cloud(service), Some(since)) => usual.max(since.later_ms(service.budget_s.saturating_mul(1000))),
             _ => usual,
         }
     }
@@ -333,6 +326,9 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     };
     let timeout_s = settings.timeout_s.map_or(default_s, u64::from);
     let deadline = Deadline::after_ms(timeout_s.saturating_mul(1000));
+    // A boot that goes on waits for no cloud, nor does an owner who set a time.
+    let is_patient = settings.timeout_s.is_none() && matches!(state, State::Failed | State::Stuck);
+    let patient_since = is_patient.then(|| Deadline::after_ms(0));
     let run = Run::prepare(root, &settings, cmdline, state, arguments.stage, platform, &mut warnings);
     let (mut sinks, bad) = run.sinks(&mut warnings);
     if arguments.dry_run {
@@ -385,13 +381,14 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                 child.listen(&stop, due);
             }
         }
-        let child = Child::spawn(&mut |said| {
-            let mut delivery = run.delivery(deadline);
-            let mut stats = Stats::default();
+        let mut work = |said: &mut [u8; WORDS_MAX]| {
             let mut local = match job {
                 Job::Cloud(service) => cloud::prepare(service, root, &settings, state),
                 Job::Sink(_) => Local::default(),
             };
+            sandbox::enter(root);
+            let mut delivery = run.delivery(deadline);
+            let mut stats = Stats::default();
             let mut unknown = None;
             let result = match (job, &mut source) {
                 (Job::Sink(sink), None) if sink.is_journal => Err(JournalError::None.into()),
@@ -426,7 +423,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                     match job {
                         Job::Sink(sink) => delivery.status(&sink.target, &mut report),
                         Job::Cloud(service) => {
-                            delivery.deadline = job.deadline(&run, deadline);
+                            delivery.deadline = job.deadline(patient_since, deadline);
                             delivery.cloud(service, &report, &mut local, &settings)
                         }
                     }
@@ -434,24 +431,37 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
             };
             let complaints = source.as_ref().filter(|_| job.is_journal());
             put_into_words(&result, unknown, job.hint(), &delivery.heard, &stats, complaints, said)
-        });
+        };
+        // Once told to end, it begins nothing new.
+        let child = if stop.is_asked() { Err(Errno::CANCELED) } else { Child::spawn(&mut work) };
         let _ = children.push(Some(child));
     }
+    // The secrets of the header fields are needed no more.
+    let kernel = run.facts.kernel.clone();
+    drop(run);
     // A cloud may be waited for longer than the others, whose lines need not wait for it.
     for is_cloud in [false, true] {
         for (job, child) in jobs.iter().zip(&mut children).filter(|(job, _)| job.is_cloud() == is_cloud) {
             let Some(child) = child.take() else { continue };
-            match finish(root, job, child, &stop, job.deadline(&run, deadline)) {
+            match finish(root, job, child, &stop, job.deadline(patient_since, deadline)) {
                 Ok(Ended::Exit(DONE)) => lock.sent(job.number()),
                 _ => undelivered = undelivered.saturating_add(1),
             }
         }
     }
+    if bad > 0 {
+        // Why is on standard error already.
+        let mut buf = [0; LINE_MAX];
+        let mut words = |line: &mut Text<'_>| {
+            line.dec(bad as u64).str(" of the sinks cannot be used; see rdreport check");
+        };
+        console::print(root, line(&mut words, &mut buf));
+    }
     // What cannot be used as it is set cannot be delivered by another run either.
     lock.settle(undelivered == bad);
     if acts {
         let tell = &mut |step| say(&mut |line| words::action(settings.action, step, line));
-        action::act(root, settings.action, settings.action_delay_s, &run.facts.kernel, &stop, tell);
+        action::act(root, settings.action, settings.action_delay_s, &kernel, &stop, tell);
     }
     if undelivered == 0 { DONE } else { UNDELIVERED }
 }
@@ -476,6 +486,7 @@ fn finish(
             let (ended, len) = child.wait(stop, Deadline::after_ms(grace), &mut words);
             (Ok(ended), len)
         }
+        Err(Errno::CANCELED) => (Ok(Ended::Stopped), 0),
         Err(e) => (Err(e), 0),
     };
     let said = words.get(..len).and_then(|said| core::str::from_utf8(said).ok()).unwrap_or_default();
@@ -544,6 +555,7 @@ fn print_journal(root: &Root, arguments: &Arguments) -> u8 {
         });
         return UNDELIVERED;
     }
+    journal::sync::sync(root, Deadline::after_ms(SYNC_MS));
     let result = Source::open(root).map_err(Error::Journal).and_then(|mut source| {
         source.restart(settings.journal_redact);
         let (format, max) = (arguments.format, settings.journal_max);
@@ -661,7 +673,23 @@ fn describe(run: &Run<'_>, sink: &SinkOf<'_>, out: &mut dyn Sink) -> Result<(), 
         }
         _ => put_all(out, &[", without TLS: anybody on the way can read it"])?,
     }
+    let url = Url::parse(&sink.target.url).ok();
+    if url.and_then(|url| proxy::on_the_way(run.proxy, &url)).is_some() {
+        put_all(out, &[", through rd.report.proxy="])?;
+    }
     put_all(out, &["\n"])
+}
+
+/// The proxy that the settings name.
+fn proxy<'a>(settings: &Settings<'a>, warnings: &mut Warnings) -> Option<Url<'a>> {
+    let value = settings.proxy?;
+    match Url::parse(value) {
+        Ok(url) if !url.tls => Some(url),
+        _ => {
+            warnings.add(&["rd.report.proxy=: not of the form http://[user:password@]host:port; no proxy is used"]);
+            None
+        }
+    }
 }
 
 /// The roots that the settings add to the built-in ones.
@@ -700,6 +728,9 @@ fn trust(root: &Root, settings: &Settings<'_>, warnings: &mut Warnings) -> (Trus
         ]);
         trust.accept_any();
     }
+    if settings.clock_lenient {
+        trust.believe_date();
+    }
     #[cfg(feature = "client-auth")]
     if let Some(path) = settings.cert {
         show_client(root, path, settings.key.unwrap_or(path), &mut trust, warnings);
@@ -732,64 +763,6 @@ fn show_client(root: &Root, cert_path: &str, key_path: &str, trust: &mut Trust, 
     };
     let name = if path == cert_path { "rd.report.cert=" } else { "rd.report.key=" };
     warnings.add(&[name, path, ": ", why.as_str(), "; no certificate is shown"]);
-}
-
-/// The owner's header fields as lines, those of `@/path` read from there.
-fn own_fields(root: &Root, settings: &Settings<'_>, variables: &Variables<'_>, warnings: &mut Warnings) -> Vec<u8> {
-    let mut lines = Vec::new();
-    for field in &settings.header {
-        let Some((name, value)) = field.split_once(':') else { continue };
-        let start = lines.len();
-        match own_field(root, name, value.trim_ascii(), variables, &mut lines) {
-            Ok(()) => {}
-            Err(why) => {
-                lines.truncate(start);
-                warnings.add(&["rd.report.header=", name, ": ", why, "; it is not sent"]);
-            }
-        }
-    }
-    lines
-}
-
-fn own_field(
-    root: &Root,
-    name: &str,
-    value: &str,
-    variables: &Variables<'_>,
-    lines: &mut Vec<u8>,
-) -> Result<(), &'static str> {
-    // They would contradict how the body is really framed.
-    const OURS: [&str; 4] = ["Content-Length", "Transfer-Encoding", "Connection", "Trailer"];
-    if OURS.iter().any(|ours| ours.eq_ignore_ascii_case(name)) {
-        return Err("this field is set by rdreport");
-    }
-    lines.extend_from_slice(name.as_bytes());
-    lines.extend_from_slice(b": ");
-    let mut file = vec![0; OWN_FIELDS_MAX];
-    let start = lines.len();
-    match value.strip_prefix('@') {
-        Some(path) if path.starts_with('/') => {
-            let text = root.read(path, &mut file).map_err(|_| "its file cannot be read")?;
-            lines.extend_from_slice(text.trim_ascii());
-        }
-        _ => {
-            let mut take = |c: char| {
-                lines.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-                true
-            };
-            variables.expand(value, false, &mut take).map_err(words::no_target)?;
-        }
-    }
-    let text = lines.get(start..).unwrap_or_default();
-    if text.is_empty() {
-        return Err("it has no value (one with spaces needs quotes around the whole)");
-    }
-    // A line feed would begin another field.
-    if text.iter().any(|b| *b < b' ' && *b != b'\t' || *b == 0x7f) {
-        return Err("its value holds a control character");
-    }
-    lines.extend_from_slice(b"\r\n");
-    if lines.len() > OWN_FIELDS_MAX { Err("the header fields are too large") } else { Ok(()) }
 }
 
 fn help(out: &mut dyn Sink) -> Result<(), Error> {

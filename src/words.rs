@@ -128,15 +128,10 @@ pub fn errno(e: Errno, out: &mut Text<'_>) {
 
 /// Says how a sink's process ended that had no words of its own.
 pub fn ended<'a, 'b>(ended: Ended, out: &'a mut Text<'b>) -> &'a mut Text<'b> {
-    /// `SIGSYS` and `SIGKILL`, the same on all architectures that Rust supports but MIPS.
-    const SIGSYS: i32 = 31;
     const SIGKILL: i32 = 9;
     out.str("not delivered");
     match ended {
         Ended::Exit(code) => out.str(": its process ended with status ").dec(code.into()),
-        Ended::Signal(SIGSYS) => {
-            out.str(": its process died of signal SYS: a system call that its sandbox has no place for")
-        }
         Ended::Signal(SIGKILL) => out.str(": its process was killed (signal 9), maybe since there is no memory left"),
         Ended::Signal(signal) => out.str(": its process died of signal ").dec(signal.unsigned_abs().into()),
         Ended::Late => out.str(" in time; raise rd.report.timeout="),
@@ -197,7 +192,6 @@ fn http(error: HttpError, out: &mut Text<'_>) {
                 403 => " (forbidden); check the credentials in rd.report.header= or in the URL",
                 404 => " (not found); check the path of the URL",
                 405 => " (method not allowed); check the path of the URL",
-                407 => " (proxy authentication required)",
                 413 => " (too large); raise the server's limit, or set rd.report.journal.max=",
                 415 => " (unsupported media type)",
                 429 => " (too many requests)",
@@ -205,6 +199,15 @@ fn http(error: HttpError, out: &mut Text<'_>) {
                 _ => "",
             })
         }
+        // Some say 401 where there are wrong ones.
+        HttpError::Proxy(code @ (401 | 407)) => out
+            .str("the proxy wants credentials (")
+            .dec(code.into())
+            .str("); put user:password@ into rd.report.proxy=, or correct them"),
+        HttpError::Proxy(code) => out
+            .str("the proxy answered ")
+            .dec(code.into())
+            .str("; check that it lets us reach the host of the URL, or rd.report.proxy="),
         HttpError::RedirectRefused(code) => out
             .str("the server answered ")
             .dec(code.into())
@@ -276,7 +279,7 @@ fn tls(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
             time(cert.not_after_s, out);
             out.str(", and it is ");
             time(cert.now_s, out);
-            out.str(" here; renew it, set the clock, or set rd.report.pin=")
+            out.str(" here; renew it, set the clock, or set rd.report.clock=lenient or rd.report.pin=")
         }
         TlsError::NotYetValid => {
             subject(out);

@@ -79,6 +79,9 @@ class Pki:
 
     @classmethod
     def file(cls, name):
+        # Made by the process that this one is a part of.
+        if "RDREPORT_TEST_PKI" in os.environ:
+            return os.path.join(os.environ["RDREPORT_TEST_PKI"], name)
         if cls._folder is None:
             cls._folder = tempfile.TemporaryDirectory(prefix="rdreport-pki-")
             subprocess.run(["sh", os.path.join(HERE, "pki.sh"), cls._folder.name], check=True)
@@ -131,8 +134,8 @@ class Server:
         return f"{'https' if self.context else 'http'}://{host}:{self.port}{path}"
 
     def close(self):
+        # A thread that waits in accept() would hold the port until one more peer has come.
         with contextlib.suppress(OSError):
-            # Wakes who waits in accept, which would hold the port.
             self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
 

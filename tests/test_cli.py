@@ -212,10 +212,10 @@ class Check(unittest.TestCase):
             self.assertNotIn("PW", result.stdout + result.stderr)
 
     def test_it_says_what_is_wrong(self):
-        result = self.check("rd.report.url=ftp://h/ rd.report.colour=red rd.report.action=panic")
+        result = self.check("rd.report.url=ftp://h/ rd.report.colour=red rd.report.ssh=core")
         self.assertEqual(result.returncode, 1)
         for said in ("rd.report.url=ftp://h/ is not a URL", "rd.report.colour: no such setting",
-                     "rd.report.action: recognised, but this version does not act on it yet"):
+                     "rd.report.ssh: recognised, but this version does not act on it yet"):
             self.assertIn(said, result.stderr)
 
     def test_settings_of_later_versions_are_known(self):

@@ -1,16 +1,22 @@
 """`rdreport journal` against journalctl: every format, every layout, several files, and broken ones."""
 
+import gzip
+import io
 import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import struct
 import subprocess
+import sys
 import tarfile
 import tempfile
-import io
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "fuzz"))
+import seeds
 
 FIXTURES = pathlib.Path(__file__).parent / "fixtures"
 RDREPORT = os.environ.get("RDREPORT", "target/release/rdreport")
@@ -87,11 +93,12 @@ def export(entries):
     return out
 
 
-def written(text, *options):
+def written(text, *options, **environment):
     """The journal files that systemd-journal-remote makes of an export: names and contents."""
     with tempfile.TemporaryDirectory(prefix="rdreport-test-") as folder:
         command = [REMOTE, f"--output={folder}/o.journal", "--split-mode=none", *options, "-"]
-        subprocess.run(command, input=text, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run(command, input=text, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       env=os.environ | environment)
         return {name: pathlib.Path(folder, name).read_bytes() for name in os.listdir(folder)}
 
 
@@ -126,8 +133,14 @@ class Formats(unittest.TestCase):
             [(b"NO_MESSAGE", b"1")],
             [(b"MESSAGE", b"large"), (b"LARGE", b"\xc3\xa4" * (1 << 20))],
         ])
-        for compress in ("no", "yes"):
-            self.assert_like_journalctl(written(text, f"--compress={compress}"), f"compress={compress}")
+        flags = set()
+        for number in range(8):
+            compress, compact, keyed = "yes" if number & 1 else "no", str(number >> 1 & 1), str(number >> 2)
+            files = written(text, f"--compress={compress}", SYSTEMD_JOURNAL_COMPACT=compact, SYSTEMD_JOURNAL_KEYED_HASH=keyed)
+            flags.update(content[12] & 0x14 for content in files.values())
+            self.assert_like_journalctl(files, f"compress={compress} compact={compact} keyed={keyed}")
+        # This systemd knows both.
+        self.assertEqual(flags, {0, 4, 0x10, 0x14})
 
     def test_escape_sequences_and_control_characters(self):
         messages = [
@@ -156,6 +169,7 @@ class Formats(unittest.TestCase):
                 found = {os.path.basename(member.name): archive.extractfile(member).read() for member in archive}
         self.assertTrue(found == files)
         with Root(files, "quiet") as root:
+            self.assertEqual(gzip.decompress(root.journal("--gzip")), root.journal())
             done = root.run("--format", "raw")
             self.assertEqual((done.returncode, done.stdout), (1, b""))
             self.assertIn(b"rd.report.journal.redact=off", done.stderr)
@@ -213,10 +227,131 @@ class Merge(unittest.TestCase):
         self.assertIn(b"\nMESSAGE=journal: 6 files with older entries left out\n\n", text)
 
 
+    def test_machines_boots_users_and_places(self):
+        places = {
+            f"{MACHINE}/system.journal": "initrd-systemd252-fakeignition",
+            f"{MACHINE}/system@0006617306fdd11c-b1f5c4ea1b0e0b5e.journal~": "initrd-systemd252-ignition-disks-missing",
+            f"{MACHINE}/user-1000.journal": "initrd-systemd252-ignition-fetch-404",
+            "run/log/journal/0123456789abcdef0123456789abcdef/system.journal": "layouts/none",
+            "var/log/journal/fedcba9876543210fedcba9876543210/system.journal": "initrd-systemd252-ignition-files-badhash",
+            "var/log/journal/remote.journal": "initrd-systemd252-ignition-fetchoffline-badhash",
+        }
+        with Root({}) as root:
+            for place, name in places.items():
+                path = pathlib.Path(root.path, place)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(unpacked(f"{name}.journal"))
+            ours = root.journal()
+            command = ["journalctl", "--no-pager", f"--root={root.path}", "--merge", "-o", "export"]
+            theirs = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout
+        seqnums = (b"__SEQNUM=", b"__SEQNUM_ID=")
+        self.assertTrue(without(ours, *seqnums) == without(theirs, *seqnums))
+        # The 60 entries are of the first file's boot, and 24 of them in it.
+        self.assertEqual(ours.count(b"__CURSOR="), 527 + 612 + 554 + (60 - 24) + 684 + 534)
+        self.assertEqual(len(set(re.findall(rb"^_BOOT_ID=.*", ours, re.M))), 5)
+
+    def test_what_is_appended_meanwhile_is_not_read(self):
+        old, new = ([[(b"MESSAGE", b"%s %d" % (when, n)), (b"PAD", b"x" * 300)] for n in range(2000)] for when in (b"old", b"new"))
+        with Root({}) as root:
+            path = f"{root.path}/{MACHINE}/system.journal"
+            remote = subprocess.Popen([REMOTE, f"--output={path}", "--split-mode=none", "-"], stdin=subprocess.PIPE,
+                                      stderr=subprocess.DEVNULL)
+            remote.stdin.write(export(old) + export([[(b"MESSAGE", b"between")]]))
+            remote.stdin.flush()
+            while b"MESSAGE=between\n" not in root.journalctl("-o", "export", "-n", "1"):
+                self.assertIsNone(remote.poll())
+            command = [RDREPORT, "--root", root.path, "journal"]
+            with subprocess.Popen(command, stdout=subprocess.PIPE) as reader:
+                # It has begun, and waits for us: the pipe holds 64 KiB.
+                begin = reader.stdout.read(100)
+                remote.stdin.write(export(new))
+                remote.stdin.close()
+                self.assertEqual(remote.wait(), 0)
+                text = begin + reader.stdout.read()
+            self.assertEqual(reader.wait(), 0)
+            self.assertEqual(root.journal().count(b"\nMESSAGE=new "), 2000)
+        self.assertEqual([text.count(b"\nMESSAGE=" + kind) for kind in (b"old ", b"between", b"new ")], [2000, 1, 0])
+        self.assertNotIn(b"SYSLOG_IDENTIFIER=rdreport", text)
+
+    def test_without_journald_the_kernels_log(self):
+        with Root({}) as root:
+            os.rmdir(f"{root.path}/{MACHINE}")
+            os.makedirs(f"{root.path}/dev")
+            pathlib.Path(f"{root.path}/dev/kmsg").write_text(
+                "6,0,0,-;Linux version 6.1\n4,1,1500000,-;usb 1-1: new\n SUBSYSTEM=usb\n DEVICE=+usb:1-1\n30,2,2500000,-;systemd[1]: up\n")
+            self.assertEqual(root.journal("--format", "short"),
+                b"[    0.000000] kernel: Linux version 6.1\n[    1.500000] kernel: usb 1-1: new\n[    2.500000] systemd[1]: up\n")
+            entry = root.journal().split(b"\n\n")[1].split(b"\n")
+            for line in (b"PRIORITY=4", b"SYSLOG_FACILITY=0", b"_KERNEL_SUBSYSTEM=usb", b"_KERNEL_DEVICE=+usb:1-1",
+                         b"__MONOTONIC_TIMESTAMP=1500000", b"MESSAGE=usb 1-1: new"):
+                self.assertIn(line, entry)
+
+
+class Bounded(unittest.TestCase):
+    """Whatever a file holds, memory stays what it is."""
+
+    # Kilobytes of the whole process, code included. What a build without link-time optimisation has more of that is not counted.
+    RSS_MAX = 1536
+
+    @classmethod
+    def setUpClass(cls):
+        cls.RSS_MAX += max(0, (os.path.getsize(RDREPORT) >> 10) - 750)
+
+    def read(self, content, size, *options, cmdline="rd.report.journal.redact=off"):
+        """What is printed of a file, at least `size` bytes. The memory is looked at behind most of it, when it waits for us."""
+        with Root({"system.journal": content}, cmdline) as root:
+            process = subprocess.Popen([RDREPORT, "--root", root.path, "journal", *options], stdout=subprocess.PIPE)
+            text = process.stdout.read(size * 3 // 4)
+            with open(f"/proc/{process.pid}/smaps_rollup") as rollup:
+                rss = next(int(line.split()[1]) for line in rollup if line.startswith("Rss:"))
+            text += process.stdout.read()
+            process.stdout.close()
+            self.assertEqual(process.wait(), 0)
+        self.assertLess(rss, self.RSS_MAX)
+        self.assertGreaterEqual(len(text), size)
+        return text
+
+    def test_a_field_of_64_mb(self):
+        value = bytes(range(32, 127)) * 700_000
+        for options in (), ("--format", "json"), ("--format", "short"):
+            text = self.read(seeds.journal([[(0, b"MESSAGE=" + value)]]), len(value), *options)
+            self.assertTrue(options == ("--format", "json") or value in text)
+        # And where secrets are looked for.
+        self.assertIn(value[-20_000:], self.read(seeds.journal([[(0, b"MESSAGE=" + value)]]), len(value), cmdline=""))
+
+    def test_bombs(self):
+        # Each of the blocks is four bytes and becomes 128 KiB.
+        block = lambda kind, size, data, last=0: struct.pack("<I", last | kind << 1 | size << 3)[:3] + data
+        count = 8000
+        frame = b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", 8 + (count << 17)) + block(0, 8, b"MESSAGE=")
+        frame += block(1, 1 << 17, b"x") * (count - 1) + block(1, 1 << 17, b"x", 1)
+        text = self.read(seeds.journal([[(4, frame)]]), 128 << 20)
+        self.assertLess(len(text), (128 << 20) + 1000)
+        self.assertIn(b"x [cut by rdreport: %d of %d bytes]\n" % (128 << 20, 8 + (count << 17)), text[-500:])
+        flags, packed = seeds.lz4(b"MESSAGE=" + b"x" * 64_000_000)
+        self.assertTrue(b"x" * 64_000_000 + b"\n" in self.read(seeds.journal([[(flags, packed)]]), 64_000_000))
+
+    def test_entries_of_1024_fields(self):
+        entry = [(0, b"FIELD_%d=%d" % (number, number)) for number in range(1024)]
+        for options in (), ("--format", "json"):
+            text = self.read(seeds.journal([entry] * 200, compact=True), 200 * 14_000, *options)
+            self.assertEqual(text.count(b"FIELD_1023"), 200)
+
+    def test_max(self):
+        content = unpacked("initrd-systemd252-fakeignition.journal")
+        with Root({"system.journal": content}, "rd.report.journal.max=20K") as root:
+            text = root.journal()
+            whole = len(Root.journal(root, "--format", "short"))
+        self.assertLess(len(text), 21_000)
+        self.assertGreater(whole, 1000)
+        left = re.search(rb"\nMESSAGE=journal: (\d+) entries left out here, (\d+) bytes;", text)
+        self.assertEqual(int(left[1]) + text.count(b"__CURSOR="), 527)
+
+
 class Broken(unittest.TestCase):
     """Each run must end by itself, with status 0 and an export whose entries are whole, whatever the file holds."""
 
-    FLIPS = int(os.environ.get("RDREPORT_FLIPS", "300"))
+    FLIPS = int(os.environ.get("RDREPORT_FLIPS", "700"))
 
     def test_flipped_bits(self):
         rng = random.Random(0x5EED)

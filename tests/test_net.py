@@ -130,7 +130,7 @@ class InNamespace(unittest.TestCase):
         user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
         name = self.id().split(".", self.id().count(".") - 1)[-1]
         done = subprocess.run(
-            ["unshare", "--net", *user, sys.executable, os.path.abspath(__file__), name],
+            ["unshare", "--net", *user, sys.executable, os.path.abspath(sys.modules[type(self).__module__].__file__), name],
             env={**os.environ, INSIDE: "1", "RDREPORT": BINARY}, capture_output=True, text=True, timeout=180,
         )
         if done.returncode == 0:

@@ -6,6 +6,7 @@
 use crate::error::{Error, HttpError, NetError};
 use crate::http::body::{CHUNK_END, CHUNK_HEAD, Decoder, LAST_CHUNK, chunk_head};
 use crate::http::head::{self, Answer, Fields};
+use crate::http::proxy;
 use crate::http::retry::{self, Tries};
 use crate::http::url::{Url, split_scheme};
 use crate::net::tls::Tls;
@@ -69,10 +70,12 @@ pub struct Heard {
     pub cert: CertFacts,
     /// How often it was tried.
     pub tries: Tries,
+    /// The time by the server's clock (`Date`), seconds since 1970, of the last answer that told it.
+    pub date_s: Option<u64>,
+    /// Whether the last try went through the proxy.
+    pub is_by_proxy: bool,
     /// Seconds after which the server asked to be tried again.
     pub retry_after_s: Option<u64>,
-    /// The time of a server that refused, in seconds since 1970.
-    pub date_s: Option<u64>,
     /// Where it redirects to.
     location: String<URL_MAX>,
 }
@@ -83,6 +86,8 @@ pub struct Client<'a> {
     pub dial: &'a Dial<'a>,
     /// Which servers are trusted.
     pub trust: &'a Trust,
+    /// What is gone through to servers that are not near.
+    pub proxy: Option<Url<'a>>,
 }
 
 impl Client<'_> {
@@ -130,14 +135,20 @@ impl Client<'_> {
         let mut fields = *fields;
         for _ in 0..=REDIRECTS_MAX {
             let url = Url::parse(&target).map_err(|_| HttpError::BadUrl)?;
-            let mut tcp = crate::net::connect(self.dial, url.host, url.port, deadline)?;
+            let proxy = proxy::on_the_way(self.proxy, &url);
+            heard.is_by_proxy = proxy.is_some();
+            let first = proxy.unwrap_or(url);
+            let mut tcp = crate::net::connect(self.dial, first.host, first.port, deadline)?;
             let outcome = match url.tls {
                 true => {
                     let until = retry::patience(deadline);
+                    if let Some(proxy) = proxy {
+                        proxy::tunnel(&mut tcp, &proxy, &url, until)?;
+                    }
                     let mut tls = Tls::connect(&mut tcp, url.host, self.trust, &mut heard.cert, until)?;
-                    exchange(&mut tls, method, &url, &fields, body, keep, deadline, heard)?
+                    exchange(&mut tls, method, &url, None, &fields, body, keep, deadline, heard)?
                 }
-                false => exchange(&mut tcp, method, &url, &fields, body, keep, deadline, heard)?,
+                false => exchange(&mut tcp, method, &url, proxy.as_ref(), &fields, body, keep, deadline, heard)?,
             };
             if !matches!(outcome.status, 307 | 308) {
                 return Ok(outcome);
@@ -158,13 +169,14 @@ impl Client<'_> {
     }
 }
 
-/// Sends a request and receives its answer over `transport`. An answer that is neither 2xx nor 307 or 308 is an error; the target of the
+/// Sends a request, one to a proxy if there is one, and receives its answer over `transport`. An answer that is neither 2xx nor 307 or 308 is an error; the target of the
 /// latter goes into `heard`.
 #[allow(clippy::too_many_arguments)] // one call in the binary; a struct would only name them twice
 pub fn exchange(
     transport: &mut dyn Transport,
     method: &str,
     url: &Url<'_>,
+    proxy: Option<&Url<'_>>,
     fields: &Fields<'_>,
     body: &mut dyn Body,
     keep: &mut [u8],
@@ -172,7 +184,7 @@ pub fn exchange(
     heard: &mut Heard,
 ) -> Result<Outcome, Error> {
     let mut exchange = Exchange::new(transport, deadline);
-    let answer = match exchange.request(method, url, fields, body) {
+    let answer = match exchange.request(method, url, proxy, fields, body) {
         Ok(()) => {
             exchange.deadline = retry::patience(deadline);
             exchange.wait_for_answer()?
@@ -181,6 +193,7 @@ pub fn exchange(
         Err(Error::Http(HttpError::Answered)) => exchange.refusal()?,
         Err(e) => return Err(e),
     };
+    heard.date_s = answer.field("Date", &exchange.head).and_then(retry::http_date).or(heard.date_s);
     let mut outcome = Outcome { status: answer.status, sent: exchange.sent, kept: 0 };
     match answer.status {
         _ if answer.is_success() => {
@@ -200,11 +213,11 @@ pub fn exchange(
             heard.location.push_str(target).map_err(|_| HttpError::BadLocation)?;
         }
         status @ 301..=303 => return Err(HttpError::RedirectRefused(status).into()),
+        407 if proxy.is_some() => return Err(HttpError::Proxy(407).into()),
         status => {
             let after = answer.field("Retry-After", &exchange.head);
             let date = answer.field("Date", &exchange.head);
             heard.retry_after_s = after.and_then(|after| retry::asked_s(after, date));
-            heard.date_s = date.and_then(retry::http_date);
             return Err(HttpError::Status(status).into());
         }
     }
@@ -246,8 +259,15 @@ impl<'t> Exchange<'t> {
         }
     }
 
-    fn request(&mut self, method: &str, url: &Url<'_>, fields: &Fields<'_>, body: &mut dyn Body) -> Result<(), Error> {
-        head::write(method, url, fields, self)?;
+    fn request(
+        &mut self,
+        method: &str,
+        url: &Url<'_>,
+        proxy: Option<&Url<'_>>,
+        fields: &Fields<'_>,
+        body: &mut dyn Body,
+    ) -> Result<(), Error> {
+        head::write(method, url, fields, proxy, self)?;
         // What counts is the body.
         self.sent = 0;
         if fields.length.is_none() {
@@ -483,7 +503,7 @@ mod tests {
     fn run(peer: &mut Script, body: &mut dyn Body, keep: &mut [u8]) -> Result<Outcome, Error> {
         let url = Url::parse("http://h/p").unwrap();
         let fields = Fields { content_type: None, gzip: false, length: body.length(), report_id: "id", own: b"" };
-        exchange(peer, "POST", &url, &fields, body, keep, Deadline::after_ms(1000), &mut Heard::default())
+        exchange(peer, "POST", &url, None, &fields, body, keep, Deadline::after_ms(1000), &mut Heard::default())
     }
 
     const LATE: usize = usize::MAX;

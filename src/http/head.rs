@@ -29,24 +29,27 @@ pub struct Fields<'a> {
     pub own: &'a [u8],
 }
 
-/// Writes the request's head.
-pub fn write(method: &str, url: &Url<'_>, fields: &Fields<'_>, out: &mut dyn Sink) -> Result<(), Error> {
-    put_all(out, &[method, " ", url.path])?;
+/// Writes the request's head. With a proxy it is one to the proxy, which names the server in its first line.
+pub fn write(
+    method: &str,
+    url: &Url<'_>,
+    fields: &Fields<'_>,
+    proxy: Option<&Url<'_>>,
+    out: &mut dyn Sink,
+) -> Result<(), Error> {
+    put_all(out, &[method, " "])?;
+    if proxy.is_some() {
+        put_all(out, &["http://"])?;
+        put_host(url, url.has_default_port(), out)?;
+    }
+    put_all(out, &[url.path])?;
     if let Some(query) = url.query {
         put_all(out, &["?", query])?;
     }
     put_all(out, &[" HTTP/1.1\r\n"])?;
     if !is_given(fields.own, "Host") {
         put_all(out, &["Host: "])?;
-        // A zone means something on this machine only (RFC 6874 section 4).
-        let host = url.host.split('%').next().unwrap_or_default();
-        match host.contains(':') {
-            true => put_all(out, &["[", host, "]"])?,
-            false => put_all(out, &[host])?,
-        }
-        if !url.has_default_port() {
-            put_all(out, &[":", text::decimal(url.port.into(), &mut [0; text::DECIMAL_MAX])])?;
-        }
+        put_host(url, url.has_default_port(), out)?;
         put_all(out, &["\r\n"])?;
     }
     for (name, value) in [
@@ -62,15 +65,50 @@ pub fn write(method: &str, url: &Url<'_>, fields: &Fields<'_>, out: &mut dyn Sin
         }
     }
     if let Some(userinfo) = url.userinfo.filter(|_| !is_given(fields.own, "Authorization")) {
-        put_all(out, &["Authorization: Basic "])?;
-        text::base64(decode(userinfo, &mut [0; USERINFO_MAX]), out)?;
-        put_all(out, &["\r\n"])?;
+        put_basic("Authorization", userinfo, out)?;
+    }
+    if let Some(userinfo) = proxy.and_then(|proxy| proxy.userinfo) {
+        put_basic("Proxy-Authorization", userinfo, out)?;
     }
     out.put(fields.own)?;
     match fields.length {
         Some(n) => put_all(out, &["Content-Length: ", text::decimal(n, &mut [0; text::DECIMAL_MAX]), "\r\n\r\n"]),
         None => put_all(out, &["Transfer-Encoding: chunked\r\n\r\n"]),
     }
+}
+
+/// Writes the head by which a proxy is asked for a tunnel to the server of `url`.
+pub fn write_connect(url: &Url<'_>, proxy: &Url<'_>, out: &mut dyn Sink) -> Result<(), Error> {
+    put_all(out, &["CONNECT "])?;
+    put_host(url, false, out)?;
+    put_all(out, &[" HTTP/1.1\r\nHost: "])?;
+    put_host(url, false, out)?;
+    put_all(out, &["\r\nUser-Agent: ", USER_AGENT, "\r\n"])?;
+    if let Some(userinfo) = proxy.userinfo {
+        put_basic("Proxy-Authorization", userinfo, out)?;
+    }
+    put_all(out, &["\r\n"])
+}
+
+/// Writes host and port as they stand in a URL.
+fn put_host(url: &Url<'_>, without_port: bool, out: &mut dyn Sink) -> Result<(), Error> {
+    // A zone means something on this machine only (RFC 6874 section 4).
+    let host = url.host.split('%').next().unwrap_or_default();
+    match host.contains(':') {
+        true => put_all(out, &["[", host, "]"])?,
+        false => put_all(out, &[host])?,
+    }
+    match without_port {
+        true => Ok(()),
+        false => put_all(out, &[":", text::decimal(url.port.into(), &mut [0; text::DECIMAL_MAX])]),
+    }
+}
+
+/// Writes a field with basic credentials (RFC 7617).
+fn put_basic(name: &str, userinfo: &str, out: &mut dyn Sink) -> Result<(), Error> {
+    put_all(out, &[name, ": Basic "])?;
+    text::base64(decode(userinfo, &mut [0; USERINFO_MAX]), out)?;
+    put_all(out, &["\r\n"])
 }
 
 /// Whether the owner's lines hold a field of this name.
@@ -191,7 +229,7 @@ mod tests {
             own: own.as_bytes(),
         };
         let mut out = Vec::new();
-        write("POST", &Url::parse(url).unwrap(), &fields, &mut out).unwrap();
+        write("POST", &Url::parse(url).unwrap(), &fields, None, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -215,6 +253,33 @@ mod tests {
         assert_eq!(head.matches("uthorization").count(), 1);
         assert!(head.contains("User-Agent: me\r\n") && !head.contains("rdreport"));
         assert!(head.contains("Host: h\r\n") && head.ends_with("Transfer-Encoding: chunked\r\n\r\n"));
+    }
+
+    #[test]
+    fn heads_to_a_proxy() {
+        let proxy = Url::parse("http://u%3a:p@proxy:3128").unwrap();
+        let fields = Fields { content_type: None, gzip: false, length: Some(0), report_id: "id", own: b"" };
+        let written = |url: &str| {
+            let (mut request, mut connect) = (Vec::new(), Vec::new());
+            let url = Url::parse(url).unwrap();
+            write("POST", &url, &fields, Some(&proxy), &mut request).unwrap();
+            write_connect(&url, &proxy, &mut connect).unwrap();
+            (String::from_utf8(request).unwrap(), String::from_utf8(connect).unwrap())
+        };
+        let (request, connect) = written("http://h/a?b");
+        assert!(request.starts_with("POST http://h/a?b HTTP/1.1\r\nHost: h\r\n"), "{request}");
+        assert!(request.contains("\r\nProxy-Authorization: Basic dTo6cA==\r\n"), "{request}");
+        assert!(connect.starts_with("CONNECT h:80 HTTP/1.1\r\nHost: h:80\r\n"), "{connect}");
+        assert!(connect.ends_with("\r\nProxy-Authorization: Basic dTo6cA==\r\n\r\n"), "{connect}");
+        let (request, connect) = written("http://[2001:db8::1]:8080");
+        assert!(
+            request.starts_with("POST http://[2001:db8::1]:8080/ HTTP/1.1\r\nHost: [2001:db8::1]:8080\r\n"),
+            "{request}"
+        );
+        assert!(
+            connect.starts_with("CONNECT [2001:db8::1]:8080 HTTP/1.1\r\nHost: [2001:db8::1]:8080\r\n"),
+            "{connect}"
+        );
     }
 
     #[test]

@@ -78,7 +78,9 @@ pub fn is_transient(error: Error) -> bool {
         Error::Tls(e) => {
             matches!(e, TlsError::HandshakeCut | TlsError::Truncated | TlsError::BadRecord | TlsError::Alert(80))
         }
-        Error::Http(HttpError::Status(status)) => matches!(status, 408 | 425 | 429 | 500..=599),
+        Error::Http(HttpError::Status(status) | HttpError::Proxy(status)) => {
+            matches!(status, 408 | 425 | 429 | 500..=599)
+        }
         Error::Http(e) => matches!(e, HttpError::Cut | HttpError::Answered),
         Error::Cloud(_) | Error::Journal(_) | Error::Gzip | Error::Output(_) => false,
     }

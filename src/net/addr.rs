@@ -49,6 +49,15 @@ pub(super) fn with_zone(ip: IpAddr, zone: &str, port: u16) -> Option<SocketAddr>
     }
 }
 
+/// Whether `host` is this machine or on its link: `localhost`, or an address that says so.
+pub fn is_near(host: &str) -> bool {
+    is_localhost(host)
+        || parse(host.as_bytes()).is_some_and(|(ip, _)| match ip.to_canonical() {
+            IpAddr::V4(ip) => ip.is_loopback() || ip.is_link_local(),
+            IpAddr::V6(ip) => ip.is_loopback() || ip.is_unicast_link_local(),
+        })
+}
+
 /// A decimal number.
 pub(super) fn number(text: &[u8]) -> Option<u32> {
     core::str::from_utf8(text).ok()?.parse().ok()
@@ -66,6 +75,28 @@ fn is_localhost(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn near() {
+        for (host, near) in [
+            ("localhost", true),
+            ("a.LocalHost.", true),
+            ("127.1.2.3", true),
+            ("169.254.169.254", true),
+            ("::1", true),
+            ("fe80::1%25eth0", true),
+            ("febf::1", true),
+            ("::ffff:169.254.169.254", true),
+            ("fec0::1", false),
+            ("fd00:ec2::254", false),
+            ("168.63.129.16", false),
+            ("170.254.0.1", false),
+            ("localhost.example", false),
+            ("notlocalhost", false),
+        ] {
+            assert_eq!(is_near(host), near, "{host}");
+        }
+    }
 
     fn one(host: &str) -> Option<String> {
         literal(host, 80).map(|all| all.iter().map(|a| a.to_string()).collect::<alloc::vec::Vec<_>>().join(" "))

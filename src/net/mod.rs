@@ -25,6 +25,7 @@ pub mod tls;
 pub mod trust;
 mod wait;
 
+pub use addr::is_near;
 pub use resolvers::PLACES as NAMESERVER_PLACES;
 
 /// A byte stream to one peer, plain or TLS. Used as `&mut dyn Transport`.

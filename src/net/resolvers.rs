@@ -207,6 +207,39 @@ mod tests {
         }
     }
 
+    /// Lines of all kinds with bytes changed: nothing panics, and what is found is what may be asked.
+    #[test]
+    fn any_bytes_end() {
+        let samples = [
+            "nameserver [fe80::1%lo]:53 # one",
+            "DNS=192.0.2.1 192.0.2.2:54#dns.example ::ffff:192.0.2.3",
+            "IPV4DNS0='192.0.2.1'",
+            "search a.example b.example",
+            "options edns0 ndots:2",
+            "ip=[2001:db8::7]::[2001:db8::fe]:64:host:eth0:none:[2001:db8::1]:192.0.2.1",
+            "nameserver=192.0.2.1",
+        ];
+        let mut seed = 1u32;
+        let mut below = |end: usize| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 8) as usize % end
+        };
+        let mut found = 0;
+        for _ in 0..20_000 {
+            let mut line = samples[below(samples.len())].as_bytes().to_vec();
+            for _ in 0..below(4) {
+                let at = below(line.len());
+                line[at] = b" =:[]%#'\"\\.0129af\xff\0\t"[below(20)];
+            }
+            let mut all = Resolvers { may_search: true, ..Resolvers::default() };
+            all.line(&line);
+            all.word(&line);
+            assert!(all.servers.iter().all(|s| !s.ip().to_canonical().is_loopback() && !s.ip().is_unspecified()));
+            found += all.servers.len();
+        }
+        assert!(found > 5_000, "{found}");
+    }
+
     #[test]
     fn bounds() {
         let all = read(&(1..100).map(|n| format!("nameserver 192.0.2.{n}\n")).collect::<String>());

@@ -44,7 +44,17 @@ type Section = (SectionKind, Vec<u8>);
 /// Seconds since 1970 of the day on which this was built: no certificate is checked against an earlier time.
 pub const BUILD_DATE_S: u64 = seconds(env!("RDREPORT_BUILD_DATE"));
 
-/// What is trusted. Shared with the connections it was given to.
+/// Whether a clock that shows `time_s` may be right: neither before this program's making, nor so far behind it that nobody would still
+/// use it.
+pub fn is_clock_plausible(time_s: u64) -> bool {
+    (BUILD_DATE_S..BUILD_DATE_S.saturating_add(LIFE_S)).contains(&time_s)
+}
+
+/// Seconds for which one build may be in use: 30 years.
+const LIFE_S: u64 = 30 * 365 * 86_400;
+
+/// What is trusted. Shared with the connections it was given to, and with its clones until they are changed.
+#[derive(Clone)]
 pub struct Trust(Arc<Policy>);
 
 /// What a certificate says of itself, for messages. Nothing of it was checked.
@@ -159,9 +169,14 @@ impl Trust {
         Arc::make_mut(&mut self.0).clock.is_lenient = true;
     }
 
-    /// Whether the system's clock can be right: it is not before this program's making.
-    pub fn is_clock_trusted(&self) -> bool {
-        realtime_s() >= BUILD_DATE_S
+    /// Whether times are looked at at all: neither for pinned keys nor where any certificate is accepted.
+    pub fn looks_at_times(&self) -> bool {
+        self.0.pins.is_empty() && !self.0.is_insecure
+    }
+
+    /// Whether a time that was told would be used in place of the clock's, were it known.
+    pub fn believes_dates(&self) -> bool {
+        self.0.clock.is_lenient && self.0.clock.told_s == 0
     }
 
     /// A check of one connection's certificate.

@@ -168,6 +168,8 @@ pub struct Settings<'a> {
     pub key: Option<&'a str>,
     /// Any certificate is accepted.
     pub insecure: bool,
+    /// A clock that is ahead of the server's is not believed.
+    pub clock_lenient: bool,
     /// HTTP proxy.
     pub proxy: Option<&'a str>,
     /// Nameservers.
@@ -205,6 +207,7 @@ impl Default for Settings<'_> {
             cert: None,
             key: None,
             insecure: false,
+            clock_lenient: false,
             proxy: None,
             dns: Vec::new(),
             journal_redact: true,
@@ -445,7 +448,7 @@ pub static KEYS: &[Key] = &[
         name: "header",
         value: "'NAME: VALUE'",
         default: "none",
-        help: "extra request header; a value '@/path' is read from that file; repeatable",
+        help: "extra request header; a value '@/path' is read from that file, 'cred:NAME' from a credential; repeatable",
         works: true,
         secret: true,
         set: |s, v| match v.split_once(':') {
@@ -499,11 +502,27 @@ pub static KEYS: &[Key] = &[
         set: |s, v| switch(v).map(|v| s.insecure = v),
     },
     Key {
+        name: "clock",
+        value: "strict|lenient",
+        default: "strict",
+        help: "lenient: a clock that is ahead of the server's does not make its certificate expired",
+        works: true,
+        secret: false,
+        set: |s, v| {
+            s.clock_lenient = match v {
+                "strict" => false,
+                "lenient" => true,
+                _ => return Err(Refused::Unknown),
+            };
+            Ok(())
+        },
+    },
+    Key {
         name: "proxy",
         value: "URL",
         default: "none",
-        help: "HTTP proxy, never used for link-local addresses",
-        works: false,
+        help: "HTTP proxy, http://[user:password@]host:port; never used for link-local and loopback addresses",
+        works: true,
         secret: true,
         set: |s, v| text(&mut s.proxy, v),
     },

@@ -13,6 +13,8 @@ pub mod machine;
 pub mod process;
 #[allow(unsafe_code)]
 pub mod random;
+#[allow(unsafe_code)]
+pub mod sandbox;
 pub mod sock;
 #[allow(unsafe_code)]
 pub mod time;

@@ -61,6 +61,11 @@ impl Stop {
         }
     }
 
+    /// Never says so.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
     /// Whether it was said.
     pub fn is_asked(&self) -> bool {
         self.0.as_ref().is_some_and(|fd| wait_readable(fd, self, Deadline::after_ms(0)).is_some())

@@ -196,7 +196,8 @@ fn family(peer: &SocketAddr) -> AddressFamily {
 
 /// The number of the interface called `name`.
 pub fn interface_index(name: &str) -> Option<u32> {
-    // Any socket will do (netdevice(7)).
-    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).ok()?;
+    // Any socket of the network will do (netdevice(7)).
+    let open = |family| socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
+    let socket = open(AddressFamily::INET6).or_else(|_| open(AddressFamily::INET)).ok()?;
     rustix::net::netdevice::name_to_index(socket, name).ok()
 }

@@ -1,0 +1,3 @@
+#!/bin/sh
+# Hook pre-pivot, sourced by dracut where there is no systemd.
+[ -e /run/coreos/secure-execution ] || rdreport succeeded || :

@@ -1,0 +1,93 @@
+"""What a sink's process has given up before it reads what a server says."""
+import subprocess
+import threading
+import unittest
+
+from peers import BINARY, Pki, Root, Server
+
+
+class Sandbox(unittest.TestCase):
+    def setUp(self):
+        self.over, self.heard = threading.Event(), threading.Event()
+        self.addCleanup(self.over.set)
+
+    def root(self, peer, words=""):
+        self.addCleanup(peer.close)
+        root = Root(f"rd.report.url={peer.url()} rd.report.journal={peer.url()} rd.report.ca=/ca.pem {words}")
+        self.addCleanup(root.remove)
+        root.write("ca.pem", Pki.read("ca.pem"))
+        return root
+
+    def test_status_of_the_process(self):
+        def hang(connection, server):
+            self.heard.set()
+            self.over.wait(60)
+
+        root = self.root(Server(hang))
+        binary = subprocess.Popen([BINARY, "--root", root.path, "failed"], stderr=subprocess.DEVNULL)
+        try:
+            self.assertTrue(self.heard.wait(30))
+            with open(f"/proc/{binary.pid}/task/{binary.pid}/children") as file:
+                child = file.read().split()[0]
+            with open(f"/proc/{child}/status") as file:
+                status = dict(line.split(":", 1) for line in file)
+            self.assertEqual(status["NoNewPrivs"].strip(), "1")
+            self.assertEqual(status["Seccomp"].strip(), "2")
+            for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+                self.assertEqual(int(status[name], 16), 0, name)
+        finally:
+            binary.terminate()
+            binary.wait(10)
+
+    def strace(self, root, *options):
+        trace = root.write("trace", "")
+        result = subprocess.run(["strace", "-f", "-o", trace, *options, BINARY, "--root", root.path, "failed"],
+                                stderr=subprocess.PIPE, timeout=60, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        with open(trace) as file:
+            return file.read().splitlines()
+
+    def test_before_the_first_byte_and_nothing_is_refused(self):
+        calls = self.strace(self.root(Server(tls="p256")))
+        parent = calls[0].split()[0]
+        children = {line.split()[0] for line in calls} - {parent}
+        self.assertEqual(len(children), 2)
+        for child in children:
+            own = [line.split(None, 1)[1] for line in calls if line.startswith(child + " ")]
+            limited = next(n for n, call in enumerate(own) if "PR_SET_SECCOMP" in call)
+            # Landlock is there since Linux 5.13; not every kernel has it built in.
+            version = next(call for call in own if call.startswith("landlock_create_ruleset(NULL"))
+            if not version.endswith("ENOSYS (Function not implemented)") and "EOPNOTSUPP" not in version:
+                restricted = next(n for n, call in enumerate(own) if call.startswith("landlock_restrict_self"))
+                self.assertTrue(own[restricted].endswith("= 0"), own[restricted])
+                self.assertLess(restricted, limited)
+            for n, call in enumerate(own):
+                if call.split("(")[0] in ("connect", "recvfrom", "pread64", "sendto", "openat2"):
+                    # Places are named to Landlock without being opened.
+                    if "O_PATH" not in call:
+                        self.assertGreater(n, limited, call)
+                self.assertFalse(n > limited and "ENOSYS" in call, f"{call} is refused")
+
+    def test_a_kernel_that_has_none_of_it(self):
+        inject = []
+        for call, error in (("landlock_create_ruleset", "ENOSYS"), ("capset", "EPERM"), ("prctl", "EINVAL")):
+            inject += ["-e", f"inject={call}:error={error}"]
+        self.strace(self.root(Server(tls="p256")), *inject)
+        inject = ["-e", "inject=landlock_restrict_self:error=EPERM", "-e", "inject=landlock_add_rule:error=EINVAL"]
+        # Without rules, and not restricted.
+        self.strace(self.root(Server(tls="p256")), *inject)
+
+    def test_a_kernel_without_openat2(self):
+        self.strace(self.root(Server()), "-e", "inject=openat2:error=ENOSYS")
+
+    def test_no_core_dump(self):
+        calls = self.strace(self.root(Server()))
+        parent = calls[0].split()[0]
+        hidden = next(n for n, line in enumerate(calls) if "PR_SET_DUMPABLE, SUID_DUMP_DISABLE) = 0" in line)
+        self.assertTrue(calls[hidden].startswith(parent + " "))
+        read = next(n for n, line in enumerate(calls) if "proc/cmdline" in line)
+        self.assertLess(hidden, read, "secrets are read before")
+
+
+if __name__ == "__main__":
+    unittest.main()

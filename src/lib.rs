@@ -18,6 +18,7 @@ pub mod action;
 pub mod args;
 pub mod cloud;
 pub mod console;
+pub mod credential;
 pub mod delivery;
 pub mod encode;
 pub mod error;

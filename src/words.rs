@@ -234,7 +234,7 @@ fn cloud(error: CloudError, out: &mut Text<'_>) {
         CloudError::NotJson => "the service's answer is not JSON",
         CloudError::NotXml => "the service's answer is not XML",
         CloudError::NoField => "the service's answer lacks what is needed from it",
-        CloudError::NoSecret => "the file that a setting names cannot be read, or is no text",
+        CloudError::NoSecret => "the file or credential that a setting names cannot be read, or is no text",
         CloudError::TooLong => "the request is too long",
         CloudError::NoResource => "rd.report.aws.resource= is not set",
         CloudError::NoForm => "the URL does not show how it is signalled: set rd.report.openstack.signal=",

@@ -791,8 +791,8 @@ class Signals(Clouds):
             for state, status in (("failed", "FAILURE"), ("succeeded", "SUCCESS")):
                 self.due.clear()
                 server = self.service("192.0.2.31", (f"{method} {url}", answer(200)))
-                self.root.write("token", "gAAAA-token\n")
-                said = self.report(f"rd.report.openstack.url=http://192.0.2.31{url} rd.report.openstack.token=@/token", state, "--message",
+                self.root.write("run/credentials/@initrd/heat", "gAAAA-token\n")
+                said = self.report(f"rd.report.openstack.url=http://192.0.2.31{url} rd.report.openstack.token=cred:heat", state, "--message",
                                    self.MESSAGE)
                 self.done()
                 request = server.requests[0]
@@ -814,7 +814,7 @@ class Signals(Clouds):
 
     def test_a_token_that_cannot_be_read(self):
         said = self.report("rd.report.openstack.url=http://192.0.2.31/r/signal rd.report.openstack.token=@/missing", "failed", code=1)
-        self.assertIn("the file that a setting names cannot be read", said)
+        self.assertIn("the file or credential that a setting names cannot be read", said)
 
     def test_states_without_a_word(self):
         for state in ("running", "stuck"):
@@ -986,7 +986,7 @@ class Webhooks(Clouds):
 
     def test_tokens_that_are_none(self):
         self.service("192.0.2.40")
-        for token in ("ck:tk", "@/missing", "@/binary"):
+        for token in ("ck:tk", "@/missing", "@/binary", "cred:missing", "cred:../x"):
             self.root.write("binary", b"ck:tk:\xff")
             line = self.report(f"rd.report.maas.url=http://192.0.2.40/x rd.report.maas.token={token}", "failed", code=1)
             self.assertIn("cannot be read, or is no text", line)

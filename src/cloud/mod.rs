@@ -35,6 +35,7 @@ mod vmware;
 mod webhook;
 pub mod xml;
 
+use crate::credential;
 use crate::error::{CloudError, Error, NetError};
 use crate::http::client::{Heard, Outcome};
 use crate::http::retry::is_transient;
@@ -119,23 +120,26 @@ pub enum Secret {
     /// None is set.
     #[default]
     Unset,
-    /// The file that should hold it cannot be read, or is no text.
+    /// The file or credential that should hold it cannot be read, or is no text.
     Unreadable,
     /// It.
     Text(Zeroizing<Vec<u8>>),
 }
 
 impl Secret {
-    /// The value of a setting, which after `@` is the path of a file with it.
+    /// The value of a setting: as it stands, in a file (`@/path`), or in a credential of systemd's (`cred:NAME`).
     pub fn read(root: &Root, settings: &Settings<'_>, key: CloudKey) -> Self {
         let Some(value) = settings.cloud(key) else { return Secret::Unset };
         let mut buf = Zeroizing::new(vec![0; SECRET_MAX]);
-        let text = match value.strip_prefix('@').map(|path| root.read(path, &mut buf)) {
-            None => value.as_bytes(),
-            Some(Ok(text)) => text.trim_ascii(),
-            Some(Err(_)) => return Secret::Unreadable,
+        let text = if let Some(path) = value.strip_prefix('@') {
+            root.read(path, &mut buf).unwrap_or_default()
+        } else if let Some(name) = value.strip_prefix("cred:") {
+            credential::read(root, name, &mut buf).unwrap_or_default()
+        } else {
+            value.as_bytes()
         };
-        match text.iter().all(|b| b.is_ascii_graphic()) {
+        let text = text.trim_ascii();
+        match !text.is_empty() && text.iter().all(u8::is_ascii_graphic) {
             true => Secret::Text(Zeroizing::new(text.to_vec())),
             false => Secret::Unreadable,
         }

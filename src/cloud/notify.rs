@@ -2,6 +2,7 @@
 //! sd_notify(3). `READY=1` is systemd's own to say, at the end of the boot: this says `STATUS=`, and after a failure `EXIT_STATUS=`.
 
 use super::{Cloud, Local, NOTHING, Service, When, whole};
+use crate::credential;
 use crate::error::{CloudError, Error, NetError};
 use crate::http::client::Outcome;
 use crate::settings::{Settings, State, States};
@@ -33,9 +34,7 @@ pub struct Address {
 }
 
 /// The name of the credential.
-const NAME: &[u8] = b"vmm.notify_socket";
-/// Where systemd keeps credentials that the system was given.
-const FILES: [&str; 2] = ["run/credentials/@system/vmm.notify_socket", "run/credentials/@initrd/vmm.notify_socket"];
+const NAME: &str = "vmm.notify_socket";
 /// What stands before a credential in the firmware's strings (SMBIOS type 11).
 const PREFIX: &[u8] = b"io.systemd.credential:";
 /// The firmware's tables of that type that are looked at: systemd reads as long as there are any, and firmware makes one.
@@ -52,7 +51,7 @@ const KINDS: [Kind; 3] = [Kind::Datagram, Kind::Packets, Kind::Stream];
 /// The address that this machine was given, if it was.
 pub(super) fn address(root: &Root) -> Option<Address> {
     let mut buf = [0; 64];
-    let from_file = FILES.iter().find_map(|path| parse(root.read(*path, &mut buf).ok()?));
+    let from_file = credential::read(root, NAME, &mut buf).ok().and_then(parse);
     from_file.or_else(|| {
         let mut table = vec![0; TABLE_MAX];
         TABLES.iter().find_map(|number| {
@@ -60,8 +59,9 @@ pub(super) fn address(root: &Root) -> Option<Address> {
             let mut path = Text::new(&mut path);
             path.str("sys/firmware/dmi/entries/11-").str(number).str("/raw");
             let table = root.read(path.as_str(), &mut table).ok()?;
-            let value =
-                |text: &&[u8]| text.strip_prefix(PREFIX)?.strip_prefix(NAME)?.strip_prefix(b"=").map(|v| v.to_vec());
+            let value = |text: &&[u8]| {
+                text.strip_prefix(PREFIX)?.strip_prefix(NAME.as_bytes())?.strip_prefix(b"=").map(|v| v.to_vec())
+            };
             // The strings are behind the table's own fields; those begin none of them, but the first string has no NUL before it.
             let fields = table.get(1).copied().map_or(0, usize::from);
             let texts = table.get(fields..).unwrap_or_default().split(|b| *b == 0);

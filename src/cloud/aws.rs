@@ -18,7 +18,7 @@ pub(super) const WAIT_CONDITION: Service = Service {
     what: "PUT a signal to the presigned URL of a wait condition",
     budget_s: 0,
     hint: "check rd.report.aws.url=, which is valid for a time only",
-    prepare: super::nothing,
+    prepare: None,
     report: wait_condition,
 };
 
@@ -30,7 +30,7 @@ pub(super) const RESOURCE: Service = Service {
     what: "signal rd.report.aws.resource= of rd.report.aws.stack=, by the instance's identity",
     budget_s: 0,
     hint: "check rd.report.aws.stack= and rd.report.aws.resource=",
-    prepare: super::nothing,
+    prepare: None,
     report: resource,
 };
 

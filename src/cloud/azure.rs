@@ -23,7 +23,7 @@ pub(super) const SERVICE: Service = Service {
     what: "POST the health to the wire server, as JSON, else as XML; before it, the key-value exchange",
     budget_s: 300,
     hint: "raise rd.report.timeout=, or set rd.report.platform=none",
-    prepare,
+    prepare: Some(prepare),
     report,
 };
 

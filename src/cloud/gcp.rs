@@ -15,7 +15,7 @@ pub(super) const SERVICE: Service = Service {
     what: "PUT the guest attribute rdreport/status to the metadata server",
     budget_s: 0,
     hint: "set enable-guest-attributes=TRUE in the instance's metadata, or rd.report.platform=none",
-    prepare: super::nothing,
+    prepare: None,
     report,
 };
 

@@ -12,7 +12,7 @@ pub(super) const SERVICE: Service = Service {
     what: "PROVISIONING_REPORT into the key-value exchange (/var/lib/hyperv/.kvp_pool_1)",
     budget_s: 0,
     hint: "put hv_utils and hv_kvp_daemon into the image, or set rd.report.platform=none",
-    prepare: exchange::prepare,
+    prepare: Some(exchange::prepare),
     report,
 };
 

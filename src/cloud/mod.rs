@@ -80,7 +80,7 @@ pub struct Service {
     /// What to do where it does not take the report.
     pub hint: &'static str,
     /// Gathers what it needs of files.
-    prepare: fn(&Root, &Settings<'_>, State, &mut Local),
+    prepare: Option<Prepare>,
     /// Sends the report.
     report: fn(&mut Cloud<'_>) -> Result<Outcome, Error>,
 }
@@ -155,8 +155,8 @@ impl Secret {
     }
 }
 
-/// For services that need nothing of files.
-fn nothing(_: &Root, _: &Settings<'_>, _: State, _: &mut Local) {}
+/// See [`Service::prepare`].
+type Prepare = fn(&Root, &Settings<'_>, State, &mut Local);
 
 /// When a service is told.
 #[derive(Clone, Copy)]
@@ -285,7 +285,9 @@ pub struct Cloud<'a> {
 /// Gathers what `service` needs of files.
 pub fn prepare(service: &Service, root: &Root, settings: &Settings<'_>, state: State) -> Local {
     let mut local = Local::default();
-    (service.prepare)(root, settings, state, &mut local);
+    if let Some(prepare) = service.prepare {
+        prepare(root, settings, state, &mut local);
+    }
     local
 }
 

@@ -20,7 +20,7 @@ pub(super) const SERVICE: Service = Service {
     what: "STATUS, and EXIT_STATUS of a failure, to the socket of vmm.notify_socket",
     budget_s: 0,
     hint: "check the credential vmm.notify_socket",
-    prepare: |root, _: &Settings<'_>, _, local: &mut Local| local.notify = address(root),
+    prepare: Some(|root, _: &Settings<'_>, _, local: &mut Local| local.notify = address(root)),
     report,
 };
 

@@ -19,7 +19,7 @@ pub(super) const SERVICE: Service = Service {
     what: "signal the wait condition or resource of rd.report.openstack.url=",
     budget_s: 0,
     hint: "check rd.report.openstack.url= and rd.report.openstack.token=",
-    prepare: |root, settings, _, local| local.secret = Secret::read(root, settings, CloudKey::OpenstackToken),
+    prepare: Some(|root, settings, _, local| local.secret = Secret::read(root, settings, CloudKey::OpenstackToken)),
     report,
 };
 

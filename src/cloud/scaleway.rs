@@ -12,7 +12,7 @@ pub(super) const SERVICE: Service = Service {
     what: "PATCH the state 'booted' to the metadata server",
     budget_s: 0,
     hint: "set rd.report.platform=none to send nothing there",
-    prepare: super::nothing,
+    prepare: None,
     report,
 };
 

@@ -15,7 +15,7 @@ pub(super) const SERVICE: Service = Service {
     what: "set guestinfo.rdreport.status by the hypervisor's port",
     budget_s: 0,
     hint: "set rd.report.platform=none to send nothing there",
-    prepare: super::nothing,
+    prepare: None,
     report,
 };
 

@@ -21,7 +21,7 @@ pub(super) const MAAS: Service = Service {
     what: "POST an event of curtin's form to rd.report.maas.url=",
     budget_s: 0,
     hint: "check rd.report.maas.url= and rd.report.maas.token=",
-    prepare: |root, settings, _, local| local.secret = Secret::read(root, settings, CloudKey::MaasToken),
+    prepare: Some(|root, settings, _, local| local.secret = Secret::read(root, settings, CloudKey::MaasToken)),
     report: |cloud| report(cloud, CloudKey::MaasUrl, "curtin"),
 };
 
@@ -33,7 +33,7 @@ pub(super) const CLOUDINIT: Service = Service {
     what: "POST an event of cloud-init's form to rd.report.cloudinit.url=",
     budget_s: 0,
     hint: "check rd.report.cloudinit.url= and rd.report.cloudinit.token=",
-    prepare: |root, settings, _, local| local.secret = Secret::read(root, settings, CloudKey::CloudinitToken),
+    prepare: Some(|root, settings, _, local| local.secret = Secret::read(root, settings, CloudKey::CloudinitToken)),
     report: |cloud| report(cloud, CloudKey::CloudinitUrl, "cloudinit"),
 };
 

@@ -622,6 +622,13 @@ class Azure(Clouds):
             os.remove(file)
             server.close()
 
+    def test_no_proxy_is_asked(self):
+        proxy = self.service("192.0.2.50", port=3128)
+        self.service(self.ADDRESS, (self.HEALTH, answer(200)))
+        self.report("rd.report.proxy=http://192.0.2.50:3128", "failed")
+        self.done()
+        self.assertEqual(proxy.connections, 0)
+
     def test_no_wait_for_a_lease(self):
         self.service(self.ADDRESS, (self.HEALTH, answer(200)))
         began = time.monotonic()
@@ -776,6 +783,12 @@ class Signals(Clouds):
                 self.fields(request, host=host)
                 self.signal(request, self.CFN, status)
             server.close()
+
+    def test_a_proxy_is_for_what_is_far(self):
+        proxy = self.service("192.0.2.50", ("PUT http://192.0.2.30" + self.URL, answer(200)), port=3128)
+        self.report(f"rd.report.proxy=http://192.0.2.50:3128 rd.report.aws.url=http://192.0.2.30{self.URL}", "failed")
+        self.done()
+        self.assertEqual(len(proxy.requests), 1)
 
     def test_an_url_that_is_over(self):
         self.service("192.0.2.30", ("PUT " + self.URL, answer(403)))

@@ -1,5 +1,6 @@
 //! What a sink's process does: sends the status or the journal to one server, and says in a few words how that ended.
 
+use crate::cloud::{self, Local, Service};
 use crate::encode::{self, Format, Stats};
 use crate::error::{Error, HttpError, NetError, TlsError};
 use crate::http::client::{Body, Client, Heard, Outcome, URL_MAX};
@@ -9,6 +10,7 @@ use crate::journal::source::Source;
 use crate::net::Dial;
 use crate::net::trust::{BUILD_DATE_S, Trust};
 use crate::report::Report;
+use crate::settings::Settings;
 use crate::sink::{Count, Sink};
 use crate::sys::Errno;
 use crate::sys::process::WORDS_MAX;
@@ -74,6 +76,30 @@ impl Delivery<'_> {
         };
         let method = if is_put { "PUT" } else { "POST" };
         self.send(method, target, &fields, body)
+    }
+
+    /// Tells a cloud's service.
+    pub fn cloud(
+        &mut self,
+        service: &Service,
+        report: &Report<'_>,
+        local: &mut Local,
+        settings: &Settings<'_>,
+    ) -> Result<Outcome, Error> {
+        let (dial, trust, proxy) = (&self.dial, &self.trust, self.proxy);
+        let mut send = |request: &cloud::Request<'_>, answer: &mut [u8], heard: &mut Heard| {
+            let client = Client { dial, trust, proxy: proxy.filter(|_| !request.is_local) };
+            let mut body = request.body;
+            let fields = Fields {
+                content_type: None,
+                gzip: false,
+                length: body.length(),
+                report_id: report.id,
+                own: request.fields.as_bytes(),
+            };
+            client.once(request.method, request.url, &fields, &mut body, answer, request.until, heard)
+        };
+        cloud::deliver(service, report, local, settings, self.deadline, &mut self.heard, &mut send)
     }
 
     /// Sends the files of which no stream can be made, in a request of their own behind the stream's; `None` where there are none, or the
@@ -211,10 +237,11 @@ impl Body for JournalBody<'_> {
     }
 }
 
-/// What a sink's process says of its end, and its exit status.
+/// What a sink's process says of its end, and its exit status. `hint` is what to do where no setting holds the address.
 pub fn put_into_words(
     result: &Result<Outcome, Error>,
     unknown: Option<Result<Outcome, Error>>,
+    hint: Option<&str>,
     heard: &Heard,
     stats: &Stats,
     source: Option<&Source>,
@@ -222,10 +249,14 @@ pub fn put_into_words(
 ) -> (u8, usize) {
     let mut line = Text::new(said);
     let mut status = match result {
+        Ok(outcome) if *outcome == cloud::NOTHING => {
+            line.str("nothing to tell: it has no words for this state");
+            DELIVERED
+        }
         Ok(outcome) => {
             line.str("delivered (");
-            // A device gives none.
-            if outcome.status > 0 {
+            // A device and a file give none.
+            if outcome.status != 0 {
                 line.dec(outcome.status.into()).str(", ");
             }
             line.dec(outcome.sent).str(" bytes");
@@ -253,7 +284,10 @@ pub fn put_into_words(
                 line.str(" through rd.report.proxy=");
             }
             line.str(": ");
-            words::error(*e, &heard.cert, &mut line);
+            match hint {
+                Some(hint) => words::service(*e, hint, &heard.cert, &mut line),
+                None => words::error(*e, &heard.cert, &mut line),
+            }
             if let Some(asked_s) = heard.tries.asked_s {
                 line.str("; it asks to be tried again in ").dec(asked_s).str(" s: raise rd.report.timeout=");
             }

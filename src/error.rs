@@ -11,6 +11,8 @@ pub enum Error {
     Tls(TlsError),
     /// The HTTP exchange.
     Http(HttpError),
+    /// A cloud's service, beyond the exchange itself.
+    Cloud(CloudError),
     /// The journal as a whole (a broken entry is a warning, not an error).
     Journal(JournalError),
     /// The compressor refused; a defect of ours.
@@ -132,6 +134,35 @@ pub enum HttpError {
     Answered,
 }
 
+/// Errors of reports to a cloud.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CloudError {
+    /// What should be JSON is not.
+    NotJson,
+    /// What should be XML is not.
+    NotXml,
+    /// An answer lacks what is needed from it.
+    NoField,
+    /// The file that holds a setting's value cannot be read, or is no text.
+    NoSecret,
+    /// A request is larger than the service or its buffer takes.
+    TooLong,
+    /// A stack without its resource.
+    NoResource,
+    /// A signal's URL that does not show its form.
+    NoForm,
+    /// The hypervisor is not VMware's.
+    NoVmware,
+    /// VMware's hypervisor takes no message.
+    NoChannel,
+    /// It does not do what the message asks for.
+    Rejected,
+    /// Hyper-V's key-value exchange is not there.
+    NoExchange,
+    /// Its file cannot be written.
+    Exchange(Errno),
+}
+
 /// Errors of the journal as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JournalError {
@@ -156,6 +187,12 @@ impl From<TlsError> for Error {
 impl From<HttpError> for Error {
     fn from(e: HttpError) -> Self {
         Error::Http(e)
+    }
+}
+
+impl From<CloudError> for Error {
+    fn from(e: CloudError) -> Self {
+        Error::Cloud(e)
     }
 }
 

@@ -1,11 +1,11 @@
 //! Tells the outside world, from inside a Linux initramfs, how provisioning ended.
 //!
 //! ```text
-//! /proc/cmdline -> settings --> report ------------------> http::client --+
+//! /proc/cmdline -> settings --> report [-> cloud] --------> http::client --+
 //!                           \-> journal -> encode -> gzip -> http::body --+--> net (TLS or plain) -> sys
 //! ```
 //! Each arrow writes into the next ([`sink::Sink`]); only results flow back. Imports point downwards only:
-//! `run` > `args`, `console`, `delivery`, `own_fields` > `target`, `words` > `report`, `encode` > `journal`, `http` > `net`, `gzip`, `settings` > `text`, `sink`, `error` > `sys`.
+//! `run` > `args`, `console`, `delivery`, `own_fields` > `cloud`, `target`, `words` > `credential`, `report`, `encode` > `journal`, `http` > `net`, `gzip`, `settings` > `text`, `sink`, `error` > `sys`.
 //! `sys` holds all unsafe code there is, but for the entry and the allocator's one instance in `main.rs`.
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code, unused_must_use, unsafe_op_in_unsafe_fn)]
@@ -16,7 +16,9 @@ extern crate alloc;
 
 pub mod action;
 pub mod args;
+pub mod cloud;
 pub mod console;
+pub mod credential;
 pub mod delivery;
 pub mod device;
 pub mod encode;

@@ -1,6 +1,7 @@
 //! The owner's header fields (`rd.report.header`): as they stand, from a file (`@/path`), or from a credential that systemd keeps for the
 //! initramfs or the system (`cred:NAME`; systemd.exec(5), "Credentials").
 
+use crate::credential;
 use crate::settings::{Settings, Warnings};
 use crate::sys::file::Root;
 use crate::target::Variables;
@@ -13,10 +14,6 @@ use zeroize::Zeroizing;
 const FIELDS_MAX: usize = 8192;
 /// Bytes that are written before that limit is looked at: a name may be as long as a command line, a value is one file.
 const ROOM: usize = 2 * FIELDS_MAX + crate::settings::CMDLINE_MAX;
-/// Folders in which systemd keeps credentials: those of the initramfs go first.
-const CREDENTIALS: [&str; 2] = ["run/credentials/@initrd/", "run/credentials/@system/"];
-/// Longest name of a credential (`CREDENTIAL_NAME_MAX` is a file's name).
-const NAME_MAX: usize = 255;
 
 /// The fields as lines, each with its end. A field that cannot be sent becomes a warning. Wiped from memory once they are dropped.
 pub fn lines(
@@ -61,7 +58,7 @@ fn own_field(
         let text = root.read(path, &mut file).map_err(|_| "its file cannot be read")?;
         lines.extend_from_slice(text.trim_ascii());
     } else if let Some(name) = value.strip_prefix("cred:") {
-        lines.extend_from_slice(credential(root, name, &mut file)?.trim_ascii());
+        lines.extend_from_slice(credential::read(root, name, &mut file)?.trim_ascii());
     } else {
         let mut take = |c: char| {
             let fits = lines.len() < FIELDS_MAX;
@@ -82,18 +79,4 @@ fn own_field(
     }
     lines.extend_from_slice(b"\r\n");
     if lines.len() > FIELDS_MAX { Err("the header fields are too large") } else { Ok(()) }
-}
-
-/// Reads the credential `name`.
-fn credential<'b>(root: &Root, name: &str, buf: &'b mut [u8]) -> Result<&'b [u8], &'static str> {
-    if name.is_empty() || name.starts_with('.') || name.contains('/') || name.len() > NAME_MAX {
-        return Err("no credential can have this name");
-    }
-    for folder in CREDENTIALS {
-        let mut path: heapless::String<{ CREDENTIALS[0].len() + NAME_MAX }> = heapless::String::new();
-        if path.push_str(folder).is_ok() && path.push_str(name).is_ok() && root.file(&*path).is_ok() {
-            return root.read(&*path, buf).map_err(|_| "its credential cannot be read");
-        }
-    }
-    Err("no such credential in /run/credentials/@initrd or /run/credentials/@system")
 }

@@ -224,7 +224,8 @@ fn key(name: &str, out: &mut dyn Sink) -> Result<(), Error> {
     out.put(b"\":")
 }
 
-fn member(name: &str, value: Option<&str>, out: &mut dyn Sink) -> Result<(), Error> {
+/// Writes a further member of an object: `,"name":"value"`, or `null`.
+pub fn member(name: &str, value: Option<&str>, out: &mut dyn Sink) -> Result<(), Error> {
     key(name, out)?;
     match value {
         Some(value) => bytes(value.as_bytes(), out),
@@ -254,7 +255,7 @@ fn decimal(n: u64, out: &mut dyn Sink) -> Result<(), Error> {
 }
 
 /// The first line of a file, as far as it fits; empty when there is none.
-fn line(root: &Root, path: impl AsRef<[u8]>) -> Fact {
+pub fn line(root: &Root, path: impl AsRef<[u8]>) -> Fact {
     let mut buf = [0; FACT_MAX];
     let bytes = root.read(path, &mut buf).unwrap_or_default();
     let first = bytes.split(|b| *b == b'\n' || *b == 0).next().unwrap_or_default();

@@ -3,6 +3,8 @@
 
 use crate::action;
 use crate::args::{Arguments, Usage, Verb};
+use crate::cloud::platform::{self, Found, Why};
+use crate::cloud::{self, Local, Service};
 use crate::delivery::{COMPLAINT_MAX, Delivery, JournalBody, UNDELIVERED, for_each_complaint, put_into_words};
 use crate::encode::{Format, Stats};
 #[cfg(feature = "client-auth")]
@@ -53,6 +55,8 @@ const TIMEOUT_FAILED_S: u64 = 60;
 const TIMEOUT_RUNNING_S: u64 = 10;
 /// Sinks of all kinds together.
 const SINKS_MAX: usize = 2 * crate::settings::SINKS_MAX;
+/// Processes of a report: the sinks', and the clouds'.
+const JOBS_MAX: usize = SINKS_MAX + cloud::SERVICES_MAX;
 /// Milliseconds that journald is given to write what it holds.
 const SYNC_MS: u64 = 1_000;
 /// Milliseconds that a line on standard error is waited for.
@@ -138,6 +142,7 @@ struct Run<'a> {
     own: Zeroizing<Vec<u8>>,
     state: State,
     stage: Option<&'a str>,
+    platform: Option<Found<'a>>,
 }
 
 impl<'a> Run<'a> {
@@ -147,6 +152,7 @@ impl<'a> Run<'a> {
         cmdline: &'a [u8],
         state: State,
         stage: Option<&'a str>,
+        platform: Option<Found<'a>>,
         warnings: &mut Warnings,
     ) -> Self {
         let facts = Facts::gather(root);
@@ -157,8 +163,14 @@ impl<'a> Run<'a> {
             warnings
                 .add(&["the kernel's random numbers are not ready: the keys of TLS are made of what else there is"]);
         }
+        if let Some(Found { name, why: Why::Setting }) = platform
+            && name != "none"
+            && !platform::is_known(name)
+        {
+            warnings.add(&["rd.report.platform=", name, ": no such platform; no cloud is told"]);
+        }
         let proxy = proxy(settings, warnings);
-        Self { root, settings, cmdline, facts, trust, extra_roots, proxy, own, state, stage }
+        Self { root, settings, cmdline, facts, trust, extra_roots, proxy, own, state, stage, platform }
     }
 
     fn variables(&self) -> Variables<'_> {
@@ -230,6 +242,55 @@ struct SinkOf<'a> {
     number: usize,
 }
 
+/// What a process is made for.
+#[derive(Clone, Copy)]
+enum Job<'a> {
+    Sink(&'a SinkOf<'a>),
+    Cloud(&'static Service),
+}
+
+impl Job<'_> {
+    fn is_journal(&self) -> bool {
+        matches!(self, Job::Sink(sink) if sink.is_journal)
+    }
+
+    fn is_cloud(&self) -> bool {
+        matches!(self, Job::Cloud(_))
+    }
+
+    /// `rd.report.KEY=URL` with its secrets masked, or the cloud's name.
+    fn put_name(&self, line: &mut Text<'_>) {
+        match self {
+            Job::Sink(sink) => line.str(PREFIX).str(sink.key).str("=").str(shown(sink.value, &mut [0; LINE_MAX])),
+            Job::Cloud(service) => line.str("cloud ").str(service.name),
+        };
+    }
+
+    /// Which of this state's jobs it is.
+    fn number(&self) -> usize {
+        match self {
+            Job::Sink(sink) => sink.number,
+            Job::Cloud(service) => service.number().saturating_add(SINKS_MAX),
+        }
+    }
+
+    /// What to do about a failure, for those whose address no setting holds.
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Job::Sink(_) => None,
+            Job::Cloud(service) => Some(service.hint),
+        }
+    }
+
+    /// The end of its tries. `patient_since` is the beginning of a report that may be told to a cloud for longer.
+    fn deadline(&self, patient_since: Option<Deadline>, usual: Deadline) -> Deadline {
+        match (self, patient_since) {
+            (Job::Cloud(service), Some(since)) => usual.max(since.later_ms(service.budget_s.saturating_mul(1000))),
+            _ => usual,
+        }
+    }
+}
+
 /// The verbs `failed`, `succeeded`, `running` and `stuck`.
 fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let mut buf = vec![0; CMDLINE_MAX];
@@ -246,8 +307,10 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         }
     };
     let settings = Settings::parse(cmdline, &mut warnings);
+    let platform = cloud::recognise(&settings, cmdline, root);
+    let mut clouds = cloud::services(platform.as_ref(), &settings, root, state);
     let acts = matches!(state, State::Failed | State::Stuck) && settings.action != Action::None;
-    if settings.is_idle() && !acts {
+    if settings.is_idle() && clouds.is_empty() && !acts {
         print_warnings(&warnings);
         say(&mut |line| {
             line.str(
@@ -271,12 +334,16 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     };
     let timeout_s = settings.timeout_s.map_or(default_s, u64::from);
     let deadline = Deadline::after_ms(timeout_s.saturating_mul(1000));
-    let run = Run::prepare(root, &settings, cmdline, state, arguments.stage, &mut warnings);
+    // A boot that goes on waits for no cloud, nor does an owner who set a time.
+    let is_patient = settings.timeout_s.is_none() && matches!(state, State::Failed | State::Stuck);
+    let patient_since = is_patient.then(|| Deadline::after_ms(0));
+    let run = Run::prepare(root, &settings, cmdline, state, arguments.stage, platform, &mut warnings);
     let (mut sinks, bad) = run.sinks(&mut warnings);
     if arguments.dry_run {
         print_warnings(&warnings);
         return print(&mut |out| {
             sinks.iter().try_for_each(|sink| describe(&run, sink, out))?;
+            clouds.iter().try_for_each(|service| service.describe(out))?;
             if acts { put_all(out, &["    then: ", settings.action.as_str(), "\n"]) } else { Ok(()) }
         });
     }
@@ -300,6 +367,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         }
     };
     sinks.retain(|sink| !lock.has_sent(sink.number));
+    clouds.retain(|service| !lock.has_sent(Job::Cloud(service).number()));
     let mut source = open_journal(root, state, &settings, &sinks, deadline, &mut warnings);
     print_warnings(&warnings);
     if state == State::Succeeded && !arguments.force {
@@ -312,26 +380,36 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         }
     }
     let mut undelivered = bad;
+    let (statuses, journals) = sinks.split_at(sinks.iter().filter(|sink| !sink.is_journal).count());
+    let jobs = statuses.iter().map(Job::Sink).chain(clouds.iter().copied().map(Job::Cloud));
+    let jobs: Bounded<Job<'_>, JOBS_MAX> = jobs.chain(journals.iter().map(Job::Sink)).collect();
     let stop = Stop::listen();
-    let mut children: Bounded<Result<Child, Errno>, SINKS_MAX> = Bounded::new();
+    let mut children: Bounded<Option<Result<Child, Errno>>, JOBS_MAX> = Bounded::new();
     let mut statuses_due = Some(deadline.step_ms(HEAD_START_MS));
-    for sink in &sinks {
-        if sink.is_journal
+    for job in &jobs {
+        if job.is_journal()
             && let Some(due) = statuses_due.take()
         {
-            for child in children.iter().flatten() {
+            for child in children.iter().take(statuses.len()).flatten().flatten() {
                 child.listen(&stop, due);
             }
         }
         let mut work = |said: &mut [u8; WORDS_MAX]| {
-            let device = (sink.target.kind == Kind::Device).then(|| device::open(root, &sink.target.url));
+            let device = match job {
+                Job::Sink(sink) if sink.target.kind == Kind::Device => Some(device::open(root, &sink.target.url)),
+                _ => None,
+            };
+            let mut local = match job {
+                Job::Cloud(service) => cloud::prepare(service, root, &settings, state),
+                Job::Sink(_) => Local::default(),
+            };
             sandbox::enter(root);
             let mut delivery = run.delivery(deadline);
             let mut stats = Stats::default();
             let mut unknown = None;
-            let result = match (sink.is_journal, &mut source) {
-                (true, None) => Err(JournalError::None.into()),
-                (true, Some(source)) => {
+            let result = match (job, &mut source) {
+                (Job::Sink(sink), None) if sink.is_journal => Err(JournalError::None.into()),
+                (Job::Sink(sink), Some(source)) if sink.is_journal => {
                     let (format, gzip) = (sink.target.format, sink.target.gzip);
                     let max = settings.journal_max;
                     let mut body = JournalBody { source, format, max, gzip, length: None, stats };
@@ -348,7 +426,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                     }
                     result
                 }
-                (false, source) => {
+                (job, source) => {
                     let failed = source.as_mut().map(units::failed);
                     if let Some(source) = source {
                         complain(source, &mut warnings);
@@ -359,29 +437,39 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                         stage: arguments.stage,
                         message: arguments.message,
                         code: arguments.code,
-                        platform: None,
+                        platform: run.platform.map(|platform| platform.name).filter(|name| *name != "none"),
                         facts: &run.facts,
                         failed: failed.as_ref(),
                         cmdline,
                         warnings: &warnings,
                     };
-                    delivery.status(&sink.target, &mut report)
+                    match job {
+                        Job::Sink(sink) => delivery.status(&sink.target, &mut report),
+                        Job::Cloud(service) => {
+                            delivery.deadline = job.deadline(patient_since, deadline);
+                            delivery.cloud(service, &report, &mut local, &settings)
+                        }
+                    }
                 }
             };
-            let complaints = source.as_ref().filter(|_| sink.is_journal);
-            put_into_words(&result, unknown, &delivery.heard, &stats, complaints, said)
+            let complaints = source.as_ref().filter(|_| job.is_journal());
+            put_into_words(&result, unknown, job.hint(), &delivery.heard, &stats, complaints, said)
         };
         // Once told to end, it begins nothing new.
         let child = if stop.is_asked() { Err(Errno::CANCELED) } else { Child::spawn(&mut work) };
-        let _ = children.push(child);
+        let _ = children.push(Some(child));
     }
     // The secrets of the header fields are needed no more.
     let kernel = run.facts.kernel.clone();
     drop(run);
-    for (sink, child) in sinks.iter().zip(children) {
-        match finish(root, sink, child, &stop, deadline) {
-            Ok(Ended::Exit(DONE)) => lock.sent(sink.number),
-            _ => undelivered = undelivered.saturating_add(1),
+    // A cloud may be waited for longer than the others, whose lines need not wait for it.
+    for is_cloud in [false, true] {
+        for (job, child) in jobs.iter().zip(&mut children).filter(|(job, _)| job.is_cloud() == is_cloud) {
+            let Some(child) = child.take() else { continue };
+            match finish(root, job, child, &stop, job.deadline(patient_since, deadline)) {
+                Ok(Ended::Exit(DONE)) => lock.sent(job.number()),
+                _ => undelivered = undelivered.saturating_add(1),
+            }
         }
     }
     if bad > 0 {
@@ -418,7 +506,7 @@ fn complain(source: &Source, warnings: &mut Warnings) {
 /// Waits for a sink's process and prints its line; gives how it ended.
 fn finish(
     root: &Root,
-    sink: &SinkOf<'_>,
+    job: &Job<'_>,
     child: Result<Child, Errno>,
     stop: &Stop,
     deadline: Deadline,
@@ -435,7 +523,7 @@ fn finish(
     };
     let said = words.get(..len).and_then(|said| core::str::from_utf8(said).ok()).unwrap_or_default();
     let mut print = |line: &mut Text<'_>| {
-        put_name(sink, line);
+        job.put_name(line);
         line.str(": ");
         match ended {
             Ok(Ended::Exit(_)) if !said.is_empty() => line.str(said),
@@ -539,7 +627,8 @@ fn check(root: &Root, stdin: bool) -> u8 {
     };
     let mut warnings = Warnings::default();
     let settings = Settings::parse(cmdline, &mut warnings);
-    let mut run = Run::prepare(root, &settings, cmdline, State::Failed, None, &mut warnings);
+    let platform = cloud::recognise(&settings, cmdline, root);
+    let mut run = Run::prepare(root, &settings, cmdline, State::Failed, None, platform, &mut warnings);
     let status = print(&mut |out| {
         put_all(out, &["settings:\n"])?;
         for key in KEYS {
@@ -549,6 +638,7 @@ fn check(root: &Root, stdin: bool) -> u8 {
                 put_all(out, &[if values == 0 { " = " } else { ", " }])?;
                 match key.name {
                     "header" => put_all(out, &[redact::MASK])?,
+                    name if name.ends_with(".token") => put_all(out, &[redact::MASK])?,
                     _ => redact::url(word.value.unwrap_or(b"on"), &mut |part| out.put(part))?,
                 }
                 values += 1;
@@ -558,12 +648,16 @@ fn check(root: &Root, stdin: bool) -> u8 {
                 _ => put_all(out, &["\n"])?,
             }
         }
+        cloud::describe(run.platform.as_ref(), root, out)?;
         put_all(out, &["what is sent:\n"])?;
         for state in State::ALL {
             run.state = state;
             let (sinks, _) = run.sinks(&mut warnings);
-            put_all(out, &["  ", state.as_str(), if sinks.is_empty() { ": nothing\n" } else { ":\n" }])?;
+            let clouds = cloud::services(run.platform.as_ref(), &settings, root, state);
+            let is_nothing = sinks.is_empty() && clouds.is_empty();
+            put_all(out, &["  ", state.as_str(), if is_nothing { ": nothing\n" } else { ":\n" }])?;
             sinks.iter().try_for_each(|sink| describe(&run, sink, out))?;
+            clouds.iter().try_for_each(|service| service.describe(out))?;
         }
         Ok(())
     });
@@ -731,12 +825,6 @@ fn usage(why: Usage) -> u8 {
         line.str("; see rdreport --help");
     });
     USAGE
-}
-
-/// `rd.report.KEY=URL` with its secrets masked.
-fn put_name(sink: &SinkOf<'_>, line: &mut Text<'_>) {
-    let mut buf = [0; LINE_MAX];
-    line.str(PREFIX).str(sink.key).str("=").str(shown(sink.value, &mut buf));
 }
 
 /// A URL with its secrets masked.

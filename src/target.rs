@@ -79,7 +79,8 @@ impl Variables<'_> {
             };
             put(before, out)?;
             match in_url {
-                true => put_encoded(text, out)?,
+                true if !crate::text::percent(text, out) => return Err(NoTarget::TooLong),
+                true => {}
                 false => put(text, out)?,
             }
             rest = behind;
@@ -170,22 +171,6 @@ fn add_upload(url: &mut String<URL_MAX>) -> Result<(), NoTarget> {
 
 fn put(text: &str, out: &mut dyn FnMut(char) -> bool) -> Result<(), NoTarget> {
     if text.chars().all(out) { Ok(()) } else { Err(NoTarget::TooLong) }
-}
-
-/// All but the unreserved characters of RFC 3986 section 2.3 is encoded; a MAC's colons may stay (section 3.3).
-fn put_encoded(text: &str, out: &mut dyn FnMut(char) -> bool) -> Result<(), NoTarget> {
-    for byte in text.bytes() {
-        let plain = byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
-        let hex = |n: u8| char::from(crate::text::hex_digit(n).to_ascii_uppercase());
-        let fits = match plain {
-            true => out(byte.into()),
-            false => out('%') && out(hex(byte >> 4)) && out(hex(byte)),
-        };
-        if !fits {
-            return Err(NoTarget::TooLong);
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

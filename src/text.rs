@@ -53,6 +53,14 @@ impl<'a> Text<'a> {
     }
 }
 
+impl Sink for Text<'_> {
+    /// Takes what fits, and never fails: see [`Text::is_cut`]. Pieces that are not UTF-8 are left out.
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.str(core::str::from_utf8(bytes).unwrap_or_default());
+        Ok(())
+    }
+}
+
 /// Digits of the largest `u64`.
 pub const DECIMAL_MAX: usize = 20;
 
@@ -114,6 +122,34 @@ pub fn json(text: &[u8], out: &mut dyn Sink) -> Result<(), Error> {
     Ok(())
 }
 
+/// Percent-encodes all but the unreserved characters of RFC 3986 section 2.3 and the colon, which may stay (section 3.3). Ends when `out`
+/// says `false`, and gives what it said last.
+pub fn percent(text: &str, out: &mut dyn FnMut(char) -> bool) -> bool {
+    let hex = |n: u8| char::from(hex_digit(n).to_ascii_uppercase());
+    text.bytes().all(|byte| {
+        let plain = byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
+        if plain { out(byte.into()) } else { out('%') && out(hex(byte >> 4)) && out(hex(byte)) }
+    })
+}
+
+/// Writes text for an element or an attribute of XML 1.0 (section 2.4).
+pub fn xml(text: &str, out: &mut dyn Sink) -> Result<(), Error> {
+    for c in text.chars() {
+        let mut buf = [0; 4];
+        out.put(match c {
+            '&' => b"&amp;",
+            '<' => b"&lt;",
+            '>' => b"&gt;",
+            '"' => b"&quot;",
+            '\'' => b"&apos;",
+            // No way to write these in XML at all.
+            '\0'..'\t' | '\u{b}' | '\u{c}' | '\u{e}'..' ' | '\u{fffe}' | '\u{ffff}' => "\u{fffd}".as_bytes(),
+            c => c.encode_utf8(&mut buf).as_bytes(),
+        })?;
+    }
+    Ok(())
+}
+
 /// The low four bits as a lower-case hexadecimal digit.
 pub fn hex_digit(nibble: u8) -> u8 {
     match nibble & 15 {
@@ -168,7 +204,7 @@ pub fn rfc3339(seconds: u64) -> [u8; TIME_LEN] {
 }
 
 /// The largest length up to `max` at which `s` may be cut.
-fn floor_char_boundary(s: &str, max: usize) -> usize {
+pub fn floor_char_boundary(s: &str, max: usize) -> usize {
     let mut at = max.min(s.len());
     while !s.is_char_boundary(at) {
         at = at.saturating_sub(1);
@@ -222,6 +258,14 @@ mod tests {
         let mut out = Vec::new();
         json(b"a\"\\\n\r\t\x00\x1f\x7f\xc3\xa9\xff\xc3!", &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "a\\\"\\\\\\n\\r\\t\\u0000\\u001f\\u007f\u{e9}\u{fffd}\u{fffd}!");
+    }
+
+    #[test]
+    fn xml_escapes() {
+        let mut out = Vec::new();
+        xml("<a b=\"c\">&'\u{e9}\u{1f600}\t\n\u{1}\u{ffff}", &mut out).unwrap();
+        let want = "&lt;a b=&quot;c&quot;&gt;&amp;&apos;\u{e9}\u{1f600}\t\n\u{fffd}\u{fffd}";
+        assert_eq!(String::from_utf8(out).unwrap(), want);
     }
 
     #[test]

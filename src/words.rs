@@ -1,7 +1,7 @@
 //! The sentences that a person at a serial console reads: what happened, and which setting would change it.
 
 use crate::action::Step;
-use crate::error::{Error, HttpError, JournalError, NetError, TlsError};
+use crate::error::{CloudError, Error, HttpError, JournalError, NetError, TlsError};
 use crate::http::url::NotUrl;
 use crate::interlock::Refused;
 use crate::net::NAMESERVER_PLACES;
@@ -18,6 +18,7 @@ pub fn error(error: Error, cert: &CertFacts, out: &mut Text<'_>) {
         Error::Net(e) => net(e, out),
         Error::Tls(e) => tls(e, cert, out),
         Error::Http(e) => http(e, out),
+        Error::Cloud(e) => cloud(e, out),
         Error::Journal(e) => journal(e, out),
         Error::Gzip => {
             out.str("the compressor failed: a defect of rdreport");
@@ -27,6 +28,24 @@ pub fn error(error: Error, cert: &CertFacts, out: &mut Text<'_>) {
             errno(e, out);
         }
     }
+}
+
+/// Says what an error means that a cloud's service ended with, whose address no setting holds; and what to do about it.
+pub fn service(e: Error, hint: &str, cert: &CertFacts, out: &mut Text<'_>) {
+    match e {
+        Error::Net(NetError::Connect(e)) => {
+            out.str("cannot connect: ");
+            errno(e, out);
+        }
+        Error::Net(NetError::ConnectTimeout | NetError::Timeout) => {
+            out.str("no answer in time");
+        }
+        Error::Http(HttpError::Status(code)) => {
+            out.str("the service answered ").dec(code.into());
+        }
+        e => error(e, cert, out),
+    }
+    out.str("; ").str(hint);
 }
 
 /// Says why a value names no sink.
@@ -209,6 +228,27 @@ fn http(error: HttpError, out: &mut Text<'_>) {
             out.str("the server closed the connection before it had answered in full")
         }
     };
+}
+
+fn cloud(error: CloudError, out: &mut Text<'_>) {
+    let known = match error {
+        CloudError::NotJson => "the service's answer is not JSON",
+        CloudError::NotXml => "the service's answer is not XML",
+        CloudError::NoField => "the service's answer lacks what is needed from it",
+        CloudError::NoSecret => "the file or credential that a setting names cannot be read, or is no text",
+        CloudError::TooLong => "the request is too long",
+        CloudError::NoResource => "rd.report.aws.resource= is not set",
+        CloudError::NoForm => "the URL does not show how it is signalled: set rd.report.openstack.signal=",
+        CloudError::NoVmware => "the hypervisor is not VMware's",
+        CloudError::NoChannel => "VMware's hypervisor takes no message",
+        CloudError::Rejected => "VMware's hypervisor refused the message",
+        CloudError::NoExchange => "no key-value exchange is here",
+        CloudError::Exchange(e) => {
+            out.str("the key-value exchange: ");
+            return errno(e, out);
+        }
+    };
+    out.str(known);
 }
 
 fn journal(error: JournalError, out: &mut Text<'_>) {

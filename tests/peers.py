@@ -109,9 +109,10 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 class Server:
     """A server on loopback that is told what to do: `behave(connection, server)` gets each connection, its file as `.file`, and does with
-    it what the test wants; the default reads a request, keeps it in `requests` and answers 200."""
+    it what the test wants; the default reads a request, keeps it in `requests` and answers 200. `address` is for tests in a network
+    namespace of their own."""
 
-    def __init__(self, behave=None, tls=None, rcvbuf=None):
+    def __init__(self, behave=None, tls=None, rcvbuf=None, address=("127.0.0.1", 0)):
         self.requests = []
         self.errors = []
         self.connections = 0
@@ -120,11 +121,11 @@ class Server:
         if tls:
             self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self.context.load_cert_chain(Pki.file(tls + ".pem"), Pki.file(tls + ".key"))
-        self.listener = socket.socket()
+        self.listener = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if rcvbuf:
             self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
-        self.listener.bind(("127.0.0.1", 0))
+        self.listener.bind(address)
         self.listener.listen()
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._serve, daemon=True).start()

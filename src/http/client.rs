@@ -75,7 +75,7 @@ pub struct Heard {
     /// Whether the last try went through the proxy.
     pub is_by_proxy: bool,
     /// Seconds after which the server asked to be tried again.
-    retry_after_s: Option<u64>,
+    pub retry_after_s: Option<u64>,
     /// Where it redirects to.
     pub location: String<URL_MAX>,
 }
@@ -216,7 +216,8 @@ pub fn exchange(
         407 if proxy.is_some() => return Err(HttpError::Proxy(407).into()),
         status => {
             let after = answer.field("Retry-After", &exchange.head);
-            heard.retry_after_s = after.and_then(|after| retry::asked_s(after, answer.field("Date", &exchange.head)));
+            let date = answer.field("Date", &exchange.head);
+            heard.retry_after_s = after.and_then(|after| retry::asked_s(after, date));
             return Err(HttpError::Status(status).into());
         }
     }

@@ -30,9 +30,11 @@ impl Tries {
     /// After a try that failed with `error`: waits for the next one and gives `true`, or `false` when there is none. `asked_s` is what
     /// the server asked for.
     pub fn wait(&mut self, error: Error, asked_s: Option<u64>, deadline: Deadline) -> bool {
-        if !is_transient(error) {
-            return false;
-        }
+        is_transient(error) && self.pause(asked_s, deadline)
+    }
+
+    /// Waits as [`Tries::wait`] does, for a caller that knows what may pass.
+    pub fn pause(&mut self, asked_s: Option<u64>, deadline: Deadline) -> bool {
         let left = deadline.left_ms();
         let mut wait = backoff_ms(self.count);
         // A last try shortly before the end is worth more than a wait beyond it.
@@ -80,7 +82,7 @@ pub fn is_transient(error: Error) -> bool {
             matches!(status, 408 | 425 | 429 | 500..=599)
         }
         Error::Http(e) => matches!(e, HttpError::Cut | HttpError::Answered),
-        Error::Journal(_) | Error::Gzip | Error::Output(_) => false,
+        Error::Cloud(_) | Error::Journal(_) | Error::Gzip | Error::Output(_) => false,
     }
 }
 

@@ -1,6 +1,6 @@
-//! Small text files, a line at a time.
+//! Small text files, a line at a time; and those of a pattern.
 
-use crate::sys::file::File;
+use crate::sys::file::{File, Root};
 
 /// Bytes of a line that are looked at: more than any line of `hosts`, `resolv.conf` or a lease needs.
 const LINE_MAX: usize = 1024;
@@ -8,8 +8,36 @@ const LINE_MAX: usize = 1024;
 /// Bytes of a file that are looked at. A larger one is not the small text file that it should be.
 const FILE_MAX: usize = 64 * 1024;
 
+/// Files of a pattern that are read: more than a machine in an initramfs has interfaces with a lease.
+const MATCHES_MAX: usize = 16;
+
+/// Gives each file at `place` to `visit`, where a `*` is any part of the last name. Those that cannot be opened are left out.
+pub fn files(root: &Root, place: &[u8], visit: &mut dyn FnMut(&File)) {
+    let Some(star) = place.iter().position(|b| *b == b'*') else {
+        if let Ok(file) = root.file(place) {
+            visit(&file);
+        }
+        return;
+    };
+    let (start, end) = (place.get(..star).unwrap_or_default(), place.get(star.saturating_add(1)..).unwrap_or_default());
+    let slash = start.iter().rposition(|b| *b == b'/').unwrap_or(0);
+    let (folder, start) = start.split_at_checked(slash.saturating_add(1)).unwrap_or_default();
+    let Ok(folder) = root.folder(folder) else { return };
+    let mut left = MATCHES_MAX;
+    // A folder that cannot be read further has no more files.
+    let _ = folder.names(&mut |name| {
+        if name.strip_prefix(start).is_some_and(|rest| rest.ends_with(end)) {
+            left = left.saturating_sub(1);
+            if let Ok(file) = folder.file(name) {
+                visit(&file);
+            }
+        }
+        left != 0
+    });
+}
+
 /// Gives each line of `file` to `visit`, without its end. A longer line is cut, a file that cannot be read further ends there.
-pub(super) fn each(file: &File, visit: &mut dyn FnMut(&[u8])) {
+pub fn each(file: &File, visit: &mut dyn FnMut(&[u8])) {
     let mut buf = [0; LINE_MAX];
     let mut len = 0usize;
     let mut total = 0usize;

@@ -15,7 +15,7 @@ mod addr;
 mod der;
 pub mod dns;
 mod hosts;
-mod lines;
+pub mod lines;
 mod lookup;
 mod provider;
 mod race;

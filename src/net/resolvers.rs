@@ -9,7 +9,7 @@ use heapless::Vec;
 use super::Dial;
 use super::addr::{number, parse, with_zone};
 use super::lines;
-use crate::sys::file::{File, Root};
+use crate::sys::file::File;
 use crate::sys::sock::WAIT_MAX;
 
 /// Nameservers that are kept; glibc keeps three. Each has a socket to wait for.
@@ -17,9 +17,6 @@ pub(super) const SERVERS_MAX: usize = WAIT_MAX;
 
 /// Bytes of search domains that are kept, a byte between two (glibc: 256 and six domains).
 const SEARCH_MAX: usize = 256;
-
-/// Files of a pattern that are read: more than a machine in an initramfs has interfaces with a lease.
-const MATCHES_MAX: usize = 16;
 
 /// The port of DNS (RFC 1035 section 4.2).
 const PORT: u16 = 53;
@@ -74,37 +71,12 @@ impl Resolvers {
         }
         all.set = !all.servers.is_empty();
         for place in PLACES {
-            all.place(dial.root, place.as_bytes());
+            lines::files(dial.root, place.as_bytes(), &mut |file| all.file(file));
         }
         for word in dial.cmdline.split(u8::is_ascii_whitespace) {
             all.word(word);
         }
         all
-    }
-
-    fn place(&mut self, root: &Root, place: &[u8]) {
-        let Some(star) = place.iter().position(|b| *b == b'*') else {
-            if let Ok(file) = root.file(place) {
-                self.file(&file);
-            }
-            return;
-        };
-        let (start, end) =
-            (place.get(..star).unwrap_or_default(), place.get(star.saturating_add(1)..).unwrap_or_default());
-        let slash = start.iter().rposition(|b| *b == b'/').unwrap_or(0);
-        let (folder, start) = start.split_at_checked(slash.saturating_add(1)).unwrap_or_default();
-        let Ok(folder) = root.folder(folder) else { return };
-        let mut left = MATCHES_MAX;
-        // A folder that cannot be read further has no more files.
-        let _ = folder.names(&mut |name| {
-            if name.strip_prefix(start).is_some_and(|rest| rest.ends_with(end)) {
-                left = left.saturating_sub(1);
-                if let Ok(file) = folder.file(name) {
-                    self.file(&file);
-                }
-            }
-            left != 0
-        });
     }
 
     fn file(&mut self, file: &File) {
@@ -177,6 +149,7 @@ impl Resolvers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::file::Root;
 
     fn read(text: &str) -> Resolvers {
         let mut all = Resolvers { ndots: 1, may_search: true, ..Resolvers::default() };

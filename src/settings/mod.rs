@@ -104,6 +104,36 @@ impl Action {
     }
 }
 
+/// Settings of single clouds (`rd.report.CLOUD.NAME`), all of them texts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CloudKey {
+    /// Where Packet's metadata are.
+    PacketUrl,
+    /// The handle of a CloudFormation wait condition.
+    AwsUrl,
+    /// A CloudFormation stack.
+    AwsStack,
+    /// Its resource.
+    AwsResource,
+    /// Where Heat is signalled.
+    OpenstackUrl,
+    /// In which form.
+    OpenstackSignal,
+    /// With which token.
+    OpenstackToken,
+    /// Where MAAS takes events.
+    MaasUrl,
+    /// Its API key.
+    MaasToken,
+    /// A webhook that takes cloud-init's events.
+    CloudinitUrl,
+    /// Its key.
+    CloudinitToken,
+}
+
+/// How many [`CloudKey`]s there are.
+const CLOUD_KEYS: usize = CloudKey::CloudinitToken as usize + 1;
+
 /// All settings. Text values are slices of the command line.
 pub struct Settings<'a> {
     /// Where the status is POSTed.
@@ -116,6 +146,8 @@ pub struct Settings<'a> {
     pub journal_on: States,
     /// The cloud, overriding what is found.
     pub platform: Option<&'a str>,
+    /// By [`CloudKey`].
+    cloud: [Option<&'a str>; CLOUD_KEYS],
     /// What is done in the end.
     pub action: Action,
     /// Seconds before it.
@@ -164,6 +196,7 @@ impl Default for Settings<'_> {
             on: States::of(&[State::Failed, State::Succeeded, State::Stuck]),
             journal_on: States::of(&[State::Failed, State::Stuck]),
             platform: None,
+            cloud: [None; CLOUD_KEYS],
             action: Action::None,
             action_delay_s: 0,
             timeout_s: None,
@@ -263,9 +296,111 @@ pub static KEYS: &[Key] = &[
         value: "NAME",
         default: "ignition.platform.id, else DMI",
         help: "the cloud; 'none' turns cloud reports off",
-        works: false,
+        works: cfg!(feature = "cloud"),
         secret: false,
         set: |s, v| text(&mut s.platform, v),
+    },
+    Key {
+        name: "packet.url",
+        value: "URL",
+        default: "metadata.packet.net, metadata.platformequinix.com",
+        help: "where the machine's metadata are",
+        works: cfg!(feature = "cloud-packet"),
+        secret: false,
+        set: |s, v| cloud(s, CloudKey::PacketUrl, v),
+    },
+    Key {
+        name: "aws.url",
+        value: "URL",
+        default: "none",
+        help: "presigned URL of a CloudFormation wait condition's handle",
+        works: cfg!(feature = "cloud-aws"),
+        secret: true,
+        set: |s, v| cloud(s, CloudKey::AwsUrl, v),
+    },
+    Key {
+        name: "aws.stack",
+        value: "NAME",
+        default: "none",
+        help: "CloudFormation stack whose resource is signalled",
+        works: cfg!(feature = "cloud-aws"),
+        secret: false,
+        set: |s, v| cloud(s, CloudKey::AwsStack, v),
+    },
+    Key {
+        name: "aws.resource",
+        value: "NAME",
+        default: "none",
+        help: "the resource's logical name",
+        works: cfg!(feature = "cloud-aws"),
+        secret: false,
+        set: |s, v| cloud(s, CloudKey::AwsResource, v),
+    },
+    Key {
+        name: "openstack.url",
+        value: "URL",
+        default: "none",
+        help: "where Heat is signalled",
+        works: cfg!(feature = "cloud-openstack"),
+        secret: true,
+        set: |s, v| cloud(s, CloudKey::OpenstackUrl, v),
+    },
+    Key {
+        name: "openstack.signal",
+        value: "cfn|token|temp_url",
+        default: "what the URL shows",
+        help: "how it is signalled",
+        works: cfg!(feature = "cloud-openstack"),
+        secret: false,
+        set: |s, v| match v {
+            "cfn" | "token" | "temp_url" => cloud(s, CloudKey::OpenstackSignal, v),
+            _ => Err(Refused::Unknown),
+        },
+    },
+    Key {
+        name: "openstack.token",
+        value: "TOKEN",
+        default: "none",
+        help: "token for that, or '@/path', 'cred:NAME'",
+        works: cfg!(feature = "cloud-openstack"),
+        secret: true,
+        set: |s, v| cloud(s, CloudKey::OpenstackToken, v),
+    },
+    Key {
+        name: "maas.url",
+        value: "URL",
+        default: "none",
+        help: "where MAAS takes this machine's events",
+        works: cfg!(feature = "cloud-webhook"),
+        secret: true,
+        set: |s, v| cloud(s, CloudKey::MaasUrl, v),
+    },
+    Key {
+        name: "maas.token",
+        value: "KEY",
+        default: "none",
+        help: "its API key, CONSUMER:TOKEN:SECRET, or '@/path', 'cred:NAME'",
+        works: cfg!(feature = "cloud-webhook"),
+        secret: true,
+        set: |s, v| cloud(s, CloudKey::MaasToken, v),
+    },
+    Key {
+        name: "cloudinit.url",
+        value: "URL",
+        default: "none",
+        help: "a webhook that takes cloud-init's events",
+        works: cfg!(feature = "cloud-webhook"),
+        secret: true,
+        set: |s, v| cloud(s, CloudKey::CloudinitUrl, v),
+    },
+    Key {
+        name: "cloudinit.token",
+        value: "KEY",
+        default: "none",
+        help: "its OAuth 1.0 key, CONSUMER:TOKEN:SECRET, or '@/path', 'cred:NAME'",
+        works: cfg!(feature = "cloud-webhook"),
+        secret: true,
+        set: |s, v| cloud(s, CloudKey::CloudinitToken, v),
     },
     Key {
         name: "action",
@@ -524,6 +659,11 @@ impl<'a> Settings<'a> {
         self.url.is_empty() && self.journal.is_empty()
     }
 
+    /// A setting of a single cloud.
+    pub fn cloud(&self, key: CloudKey) -> Option<&'a str> {
+        self.cloud.get(key as usize).copied().flatten()
+    }
+
     /// Whether `word` sets `key`.
     pub fn is_word_of(word: &Word<'_>, key: &Key) -> bool {
         our_name(word).is_some_and(|name| same_key(name, key.name.as_bytes()))
@@ -647,6 +787,10 @@ fn text<'a>(slot: &mut Option<&'a str>, value: &'a str) -> Result<(), Refused> {
             Ok(())
         }
     }
+}
+
+fn cloud<'a>(settings: &mut Settings<'a>, key: CloudKey, value: &'a str) -> Result<(), Refused> {
+    settings.cloud.get_mut(key as usize).map_or(Ok(()), |slot| text(slot, value))
 }
 
 fn states(value: &str) -> Result<States, Refused> {

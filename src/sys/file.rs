@@ -4,7 +4,9 @@ use crate::sys::time::Deadline;
 use core::mem::MaybeUninit;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, fstat, openat, openat2};
+use rustix::fs::{
+    AtFlags, FileType, FlockOperation, Mode, OFlags, RawDir, ResolveFlags, flock, fstat, ftruncate, openat, openat2,
+};
 use rustix::io::Errno;
 
 /// Bytes of folder entries asked of the kernel at once: a few dozen names.
@@ -52,6 +54,11 @@ impl Root {
         self.open(path.as_ref(), OFlags::PATH).map(File)
     }
 
+    /// Opens a file for appending, and makes it if it is missing.
+    pub fn append(&self, path: impl AsRef<[u8]>) -> Result<File, Errno> {
+        self.open(path.as_ref(), OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK).map(File)
+    }
+
     /// Opens a folder.
     pub fn folder(&self, path: impl AsRef<[u8]>) -> Result<Folder, Errno> {
         self.open(path.as_ref(), OFlags::RDONLY | OFlags::DIRECTORY).map(Folder)
@@ -84,13 +91,14 @@ impl Root {
             Some(b"") | None => b".",
             Some(rest) => rest,
         };
+        let mode = if flags.contains(OFlags::CREATE) { Mode::from_raw_mode(0o644) } else { Mode::empty() };
         if !self.is_real {
-            match openat2(&self.dir, relative, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
+            match openat2(&self.dir, relative, flags, mode, ResolveFlags::IN_ROOT) {
                 Err(Errno::NOSYS) => {} // before Linux 5.6
                 opened => return opened,
             }
         }
-        openat(&self.dir, relative, flags, Mode::empty())
+        openat(&self.dir, relative, flags, mode)
     }
 }
 
@@ -112,6 +120,21 @@ impl File {
             }
         }
         Ok(len)
+    }
+
+    /// Seconds since 1970 at which it was last changed.
+    pub fn modified_s(&self) -> Result<u64, Errno> {
+        Ok(u64::try_from(fstat(&self.0)?.st_mtime).unwrap_or(0))
+    }
+
+    /// Locks it against others that lock it (flock(2)), until it is closed; [`Errno::AGAIN`] where another has it.
+    pub fn lock(&self) -> Result<(), Errno> {
+        flock(&self.0, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// Makes it empty.
+    pub fn clear(&self) -> Result<(), Errno> {
+        ftruncate(&self.0, 0)
     }
 
     /// Writes all of `bytes`, or what is taken until `deadline`.

@@ -5,6 +5,8 @@
 
 #[allow(unsafe_code)]
 pub mod alloc;
+#[allow(unsafe_code)]
+pub mod backdoor;
 pub mod file;
 pub mod machine;
 #[allow(unsafe_code)]
@@ -16,5 +18,8 @@ pub mod sandbox;
 pub mod sock;
 #[allow(unsafe_code)]
 pub mod time;
+
+#[allow(unsafe_code)]
+pub mod vsock;
 
 pub use rustix::io::Errno;

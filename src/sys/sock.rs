@@ -12,6 +12,7 @@ use rustix::net::{
 
 use crate::sys::file::File;
 use crate::sys::time::Deadline;
+use crate::sys::vsock;
 use crate::text::Text;
 
 /// Sockets that [`wait`] can wait for at once.
@@ -19,6 +20,22 @@ pub const WAIT_MAX: usize = 8;
 
 /// A socket that never blocks.
 pub struct Socket(OwnedFd);
+
+/// A kind of AF_VSOCK socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Single messages, which may be lost.
+    Datagram,
+    /// Messages over a connection.
+    Packets,
+    /// A stream of bytes.
+    Stream,
+}
+
+/// Ports that only root can bind to.
+const ROOT_PORTS: core::ops::Range<u32> = 1..1024;
+/// How many of them are tried: each machine has its own, and few programs use them.
+const ROOT_PORTS_TRIED: usize = 64;
 
 /// What [`wait`] waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,6 +76,31 @@ impl Socket {
         text.str("/proc/self/fd/").dec(node.as_fd().as_raw_fd() as u64);
         connect(&socket.0, &SocketAddrUnix::new(text.as_bytes())?)?;
         Ok(socket)
+    }
+
+    /// An AF_VSOCK socket, bound to a port that only root can have, if one is free: the host may look at that.
+    pub fn vsock(kind: Kind) -> Result<Self, Errno> {
+        let kind = match kind {
+            Kind::Datagram => SocketType::DGRAM,
+            Kind::Packets => SocketType::SEQPACKET,
+            Kind::Stream => SocketType::STREAM,
+        };
+        let socket = Self::open(AddressFamily::VSOCK, kind, None)?;
+        for port in ROOT_PORTS.rev().take(ROOT_PORTS_TRIED) {
+            if bind(&socket.0, &vsock::Address::new(vsock::ANY, port)) != Err(Errno::ADDRINUSE) {
+                break;
+            }
+        }
+        Ok(socket)
+    }
+
+    /// Connects as [`Socket::connect`] does, to `port` of the machine `cid`.
+    pub fn connect_vsock(&self, cid: u32, port: u32) -> Result<bool, Errno> {
+        match connect(&self.0, &vsock::Address::new(cid, port)) {
+            Ok(()) => Ok(true),
+            Err(Errno::INPROGRESS | Errno::INTR) => Ok(false),
+            Err(e) => Err(e),
+        }
     }
 
     /// Connects to `peer`; `Ok(false)` is a connection on its way: wait for [`Ready::Out`] and ask [`Socket::error`].

@@ -59,6 +59,11 @@ impl Deadline {
         Self(ms)
     }
 
+    /// `ms` milliseconds after this.
+    pub fn later_ms(self, ms: u64) -> Self {
+        Self(self.0.saturating_add(ms))
+    }
+
     /// Milliseconds until then; 0 once it has passed.
     pub fn left_ms(self) -> u64 {
         self.0.saturating_sub(monotonic_ms())

@@ -6,6 +6,7 @@
 #[allow(unsafe_code)]
 pub mod alloc;
 pub mod file;
+#[allow(unsafe_code)]
 pub mod machine;
 #[allow(unsafe_code)]
 pub mod process;

@@ -2,10 +2,26 @@
 
 use crate::sys::file::{File, Root};
 use crate::sys::time::Deadline;
+use core::ffi::c_int;
+use linux_raw_sys::general::{ECHO, ICANON};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, AsRawFd};
 use rustix::io::Errno;
 use rustix::system::RebootCommand;
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+
+/// A libc's `struct termios`: four words of flags, the local ones last, and 44 bytes that stay as they are. (rustix' own takes 2 KB of
+/// code: it knows speeds.)
+type Termios = [u32; 16];
+/// Which of the words holds the local flags.
+const LOCAL: usize = 3;
+/// `TCSANOW` and `TCSAFLUSH`.
+const NOW: c_int = 0;
+const FLUSH: c_int = 2;
+
+unsafe extern "C" {
+    fn tcgetattr(fd: c_int, termios: *mut Termios) -> c_int;
+    fn tcsetattr(fd: c_int, when: c_int, termios: *const Termios) -> c_int;
+}
 
 /// `MODULE_INIT_COMPRESSED_FILE` (Linux' `module.h`, since 5.17).
 const COMPRESSED: i32 = 4;
@@ -40,11 +56,11 @@ impl Keys {
     /// Begins to listen. What was typed before does not count.
     pub fn new(root: &Root) -> Self {
         let console = root.file("dev/console").ok();
-        let before = console.as_ref().and_then(|console| tcgetattr(console).ok());
+        let before = console.as_ref().and_then(mode);
         if let (Some(console), Some(before)) = (&console, &before) {
-            let mut raw = before.clone();
-            raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-            let _ = tcsetattr(console, OptionalActions::Flush, &raw);
+            let mut raw = *before;
+            raw[LOCAL] &= !(ICANON | ECHO);
+            set_mode(console, FLUSH, &raw);
         }
         // What is no terminal has no keys.
         Self { console: console.filter(|_| before.is_some()), before }
@@ -77,7 +93,7 @@ impl Keys {
 
     fn restore(&mut self) {
         if let (Some(console), Some(before)) = (self.console.take(), self.before.take()) {
-            let _ = tcsetattr(&console, OptionalActions::Now, &before);
+            set_mode(&console, NOW, &before);
         }
     }
 }
@@ -86,4 +102,17 @@ impl Drop for Keys {
     fn drop(&mut self) {
         self.restore();
     }
+}
+
+/// The mode of a terminal, if it is one.
+fn mode(terminal: &File) -> Option<Termios> {
+    let mut termios = [0; 16];
+    // SAFETY: the descriptor is open, and there is room for the 60 bytes that the libc writes.
+    let got = unsafe { tcgetattr(terminal.as_fd().as_raw_fd(), &mut termios) };
+    (got == 0).then_some(termios)
+}
+
+fn set_mode(terminal: &File, when: c_int, termios: &Termios) {
+    // SAFETY: the descriptor is open, and the mode is one that `tcgetattr` gave, but for its flags.
+    unsafe { tcsetattr(terminal.as_fd().as_raw_fd(), when, termios) };
 }

@@ -8,6 +8,7 @@ pub mod alloc;
 #[allow(unsafe_code)]
 pub mod backdoor;
 pub mod file;
+#[allow(unsafe_code)]
 pub mod machine;
 #[allow(unsafe_code)]
 pub mod process;

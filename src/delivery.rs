@@ -41,6 +41,8 @@ pub struct Delivery<'a> {
     pub proxy: Option<Url<'a>>,
     /// Lines of the owner's header fields.
     pub own: &'a [u8],
+    /// A service of the cloud's that knows the time, in plain HTTP.
+    pub clock: Option<&'static str>,
     /// The end of all tries.
     pub deadline: Deadline,
     /// What was learnt on the way.
@@ -155,7 +157,7 @@ impl Delivery<'_> {
         client.send(method, &target.url, fields, body, &mut [], self.deadline, &mut self.heard)
     }
 
-    /// Asks the server of `url` in plain HTTP for nothing but its `Date`; whatever else it answers does not matter.
+    /// Asks the server of `url`, and then the cloud, in plain HTTP for nothing but the `Date`; whatever else they answer does not matter.
     fn ask_for_the_date(&mut self, url: &Url<'_>, report_id: &str) {
         let mut plain: String<URL_MAX> = String::new();
         let brackets = if url.host.contains(':') { ("[", "]") } else { ("", "") };
@@ -164,22 +166,27 @@ impl Delivery<'_> {
                 return;
             }
         }
+        for place in [Some(plain.as_str()), self.clock].into_iter().flatten() {
+            if let Some(date_s) = self.date_of(place, report_id) {
+                return self.trust.learn_date(date_s);
+            }
+        }
+    }
+
+    fn date_of(&self, url: &str, report_id: &str) -> Option<u64> {
         let fields = Fields { content_type: None, gzip: false, length: Some(0), report_id, own: b"" };
         let client = Client { dial: &self.dial, trust: &self.trust, proxy: self.proxy };
         let mut heard = Heard::default();
         let least_ms = self.deadline.left_ms() / 2;
         loop {
             let until = self.deadline.step_ms(DATE_MS);
-            let ended = client.once("HEAD", &plain, &fields, &mut b"".as_slice(), &mut [], until, &mut heard);
+            let ended = client.once("HEAD", url, &fields, &mut b"".as_slice(), &mut [], until, &mut heard);
             // Without a network yet the time is asked for once there is one, unless that takes half of what was left.
             match ended {
                 Err(Error::Net(NetError::NoRoute | NetError::NoNameserver | NetError::Connect(Errno::HOSTUNREACH)))
                     if self.deadline.left_ms() > least_ms => {}
-                _ => break,
+                _ => return heard.date_s,
             }
-        }
-        if let Some(date_s) = heard.date_s {
-            self.trust.learn_date(date_s);
         }
     }
 }

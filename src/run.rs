@@ -221,6 +221,7 @@ impl<'a> Run<'a> {
             trust: self.trust.clone(),
             proxy: self.proxy,
             own: &self.own,
+            clock: self.platform.and_then(|found| platform::clock(found.name)),
             deadline,
             heard: Heard::default(),
         }
@@ -370,9 +371,10 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     clouds.retain(|service| !lock.has_sent(Job::Cloud(service).number()));
     let mut source = open_journal(root, state, &settings, &sinks, deadline, &mut warnings);
     print_warnings(&warnings);
+    let stop = Stop::listen();
     if state == State::Succeeded && !arguments.force {
-        let failed = source.as_mut().map(units::failed);
-        let unit = failed.as_ref().and_then(|failed| failed.units.first()).map(|unit| unit.name.as_slice());
+        let mut words = [0; WORDS_MAX];
+        let unit = failed_unit(root, &mut source, &stop, deadline.step_ms(HEAD_START_MS), &mut words);
         if unit.is_some() || interlock::is_reported(root, State::Failed, boot_id) {
             say(&mut |line| words::no_success(unit, line));
             lock.settle(false);
@@ -383,7 +385,6 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let (statuses, journals) = sinks.split_at(sinks.iter().filter(|sink| !sink.is_journal).count());
     let jobs = statuses.iter().map(Job::Sink).chain(clouds.iter().copied().map(Job::Cloud));
     let jobs: Bounded<Job<'_>, JOBS_MAX> = jobs.chain(journals.iter().map(Job::Sink)).collect();
-    let stop = Stop::listen();
     let mut children: Bounded<Option<Result<Child, Errno>>, JOBS_MAX> = Bounded::new();
     let mut statuses_due = Some(deadline.step_ms(HEAD_START_MS));
     for job in &jobs {
@@ -408,8 +409,8 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
             let mut stats = Stats::default();
             let mut unknown = None;
             let result = match (job, &mut source) {
-                (Job::Sink(sink), None) if sink.is_journal => Err(JournalError::None.into()),
-                (Job::Sink(sink), Some(source)) if sink.is_journal => {
+                (Job::Sink(sink), Err(e)) if sink.is_journal => Err(Error::Journal(*e)),
+                (Job::Sink(sink), Ok(source)) if sink.is_journal => {
                     let (format, gzip) = (sink.target.format, sink.target.gzip);
                     let max = settings.journal_max;
                     let mut body = JournalBody { source, format, max, gzip, length: None, stats };
@@ -427,8 +428,8 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                     result
                 }
                 (job, source) => {
-                    let failed = source.as_mut().map(units::failed);
-                    if let Some(source) = source {
+                    let failed = source.as_mut().ok().map(units::failed);
+                    if let Ok(source) = source {
                         complain(source, &mut warnings);
                     }
                     let mut report = Report {
@@ -452,7 +453,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                     }
                 }
             };
-            let complaints = source.as_ref().filter(|_| job.is_journal());
+            let complaints = source.as_ref().ok().filter(|_| job.is_journal());
             put_into_words(&result, unknown, job.hint(), &delivery.heard, &stats, complaints, said)
         };
         // Once told to end, it begins nothing new.
@@ -551,28 +552,47 @@ fn open_journal(
     sinks: &[SinkOf<'_>],
     deadline: Deadline,
     warnings: &mut Warnings,
-) -> Option<Source> {
+) -> Result<Source, JournalError> {
     let is_sent = sinks.iter().any(|sink| sink.is_journal);
     // Progress says nothing of units.
     if !is_sent && state == State::Running {
-        return None;
+        return Err(JournalError::None);
     }
     journal::sync::sync(root, deadline.step_ms(SYNC_MS));
-    match Source::open(root) {
-        Ok(mut source) => {
-            source.restart(settings.journal_redact);
-            Some(source)
+    let mut opened = Source::open(root);
+    match &mut opened {
+        Ok(source) => source.restart(settings.journal_redact),
+        Err(e) if is_sent => {
+            let mut buf = [0; COMPLAINT_MAX];
+            let mut text = Text::new(&mut buf);
+            words::error(Error::Journal(*e), &CertFacts::default(), &mut text);
+            warnings.add(&["journal: ", text.as_str()]);
         }
-        Err(e) => {
-            if is_sent {
-                let mut buf = [0; COMPLAINT_MAX];
-                let mut text = Text::new(&mut buf);
-                words::error(Error::Journal(e), &CertFacts::default(), &mut text);
-                warnings.add(&["journal: ", text.as_str()]);
-            }
-            None
-        }
+        Err(_) => {}
     }
+    opened
+}
+
+/// The name of a unit that failed, as far as the journal tells, put into `words`. Looked for by a process of its own, which has given up all
+/// that it does not need, as those of the sinks have.
+fn failed_unit<'w>(
+    root: &Root,
+    source: &mut Result<Source, JournalError>,
+    stop: &Stop,
+    deadline: Deadline,
+    words: &'w mut [u8; WORDS_MAX],
+) -> Option<&'w str> {
+    let child = Child::spawn(&mut |said| {
+        sandbox::enter(root);
+        let failed = source.as_mut().ok().map(units::failed);
+        let mut name = Text::new(said);
+        if let Some(unit) = failed.as_ref().and_then(|failed| failed.units.first()) {
+            name.str(core::str::from_utf8(&unit.name).unwrap_or("a unit"));
+        }
+        (DONE, name.as_bytes().len())
+    });
+    let (_, len) = child.ok()?.wait(stop, deadline, words);
+    words.get(..len).and_then(|name| core::str::from_utf8(name).ok()).filter(|name| !name.is_empty())
 }
 
 /// The verb `journal`. What may be seen of it is set as for the sinks.

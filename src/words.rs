@@ -76,10 +76,10 @@ pub fn refused(state: State, why: Refused, out: &mut Text<'_>) {
 }
 
 /// Says why success is not reported: a unit that failed, or a failure that was reported.
-pub fn no_success(unit: Option<&[u8]>, out: &mut Text<'_>) {
+pub fn no_success(unit: Option<&str>, out: &mut Text<'_>) {
     out.str("'succeeded' is refused: ");
     match unit {
-        Some(unit) => out.str(core::str::from_utf8(unit).unwrap_or("a unit")).str(" failed"),
+        Some(unit) => out.str(unit).str(" failed"),
         None => out.str("a failure was reported"),
     };
     out.str("; once it is repaired, use --force");

@@ -85,7 +85,7 @@ def bench(mib):
     root.write("ca.pem", Pki.read("ca.pem"))
 
     def ours():
-        process = subprocess.Popen([BINARY, "--root", root.path, "failed"], stderr=subprocess.DEVNULL)
+        process = subprocess.Popen([BINARY, "--root", root.path, "failed", "--force"], stderr=subprocess.DEVNULL)
         sink.sender = process.pid
         if process.wait() != 0:
             raise RuntimeError("rdreport did not deliver")

@@ -159,6 +159,31 @@ class Clock(InNamespace):
         result, peer, _ = self.report(self.young, "p256")
         self.assert_refused(result, peer, "was valid until", "2037-01-01T00:00:00Z")
 
+    def test_a_clock_before_the_build_and_a_cloud_that_tells_the_time(self):
+        """The server has no port 80; the metadata service answers anything with a date."""
+        for platform, address in (("aws", "169.254.169.254"), ("scaleway", "169.254.42.42")):
+            with self.subTest(platform):
+                subprocess.run(["ip", "address", "add", f"{address}/32", "dev", "lo"], check=True)
+                listener = socket.create_server((address, 80))
+                self.addCleanup(listener.close)
+                heard = []
+
+                def tell(listener=listener, heard=heard):
+                    date = email.utils.formatdate(IN_FUTURE, usegmt=True)
+                    while True:
+                        connection, _ = listener.accept()
+                        heard.append(connection.recv(65536))
+                        connection.sendall(f"HTTP/1.1 401 Unauthorized\r\nDate: {date}\r\nContent-Length: 0\r\n\r\n".encode())
+                        connection.close()
+
+                threading.Thread(target=tell, daemon=True).start()
+                result, peer, _ = self.report(self.young, "future", words=f"ignition.platform.id={platform} rd.report.on=failed")
+                self.assertEqual([request["clock_trusted"] for request in (json.loads(one.body) for one in peer.requests)], [False],
+                                 result.stderr)
+                # The cloud's own report goes there as well.
+                self.assertTrue(any(request.startswith(b"HEAD / HTTP/1.1\r\n") for request in heard), heard)
+                self.assertFalse(any(b"s3cret" in request for request in heard))
+
     def test_what_is_told_is_never_before_the_build(self):
         for date in (IN_EXPIRED, "yesterday"):
             with self.subTest(date):

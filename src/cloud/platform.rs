@@ -51,6 +51,19 @@ const UUID: &str = "sys/class/dmi/id/product_uuid";
 const ASSET_TAG: &str = "sys/class/dmi/id/chassis_asset_tag";
 const HYPERVISOR: &str = "sys/hypervisor/uuid";
 
+/// Platforms with a metadata service at the usual address on the link.
+const ON_LINK: &str = "akamai aliyun aws azure brightbox cloudstack digitalocean exoscale gcp hetzner ibmcloud openstack oraclecloud vultr";
+const SCALEWAY: &str = "http://169.254.42.42/";
+const USUAL: &str = "http://169.254.169.254/";
+
+/// Where a platform's services tell the time, for a machine whose clock does not (`Date`, RFC 9110 section 6.6.1; any answer has it).
+pub fn clock(name: &str) -> Option<&'static str> {
+    match name {
+        "scaleway" => Some(SCALEWAY),
+        _ => ON_LINK.split_ascii_whitespace().any(|known| known == name).then_some(USUAL),
+    }
+}
+
 /// How a text of the firmware is compared, upper and lower case being the same.
 #[derive(Clone, Copy)]
 enum Is {

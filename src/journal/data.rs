@@ -29,6 +29,7 @@ const SLOT_LEN: usize = 108;
 /// Bytes of the last payload that are kept, so that most are read and uncompressed once only, not twice.
 const SCRATCH: usize = 16 * 1024;
 /// Bytes that are given out of one compressed payload: systemd's own limit is 768 MiB, and a few KB can hold as much.
+#[cfg(any(feature = "zstd", feature = "lz4", feature = "xz"))]
 const INFLATED_MAX: u64 = 128 << 20;
 /// Bytes of uncompressed payload that a decoder can refer back to; a payload that is not longer is read whole or is broken.
 const HISTORY: u64 = 128 * 1024;
@@ -513,6 +514,7 @@ impl Input<'_> {
     }
 
     /// Fills `buf` with the next bytes, or as much of it as there are; 0 is the end.
+    #[cfg(any(feature = "zstd", feature = "lz4", feature = "xz"))]
     pub(super) fn read(&mut self, buf: &mut [u8]) -> usize {
         let mut piece = self.windows.at(self.bytes, self.at);
         piece = piece.get(..usize::try_from(self.left).unwrap_or(usize::MAX)).unwrap_or(piece);

@@ -296,8 +296,8 @@ impl Job<'_> {
 fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let mut buf = vec![0; CMDLINE_MAX];
     let mut warnings = Warnings::default();
-    let cmdline = match root.read("proc/cmdline", &mut buf) {
-        Ok(line) => line,
+    match root.read("proc/cmdline", &mut buf).map(|line| line.len()) {
+        Ok(len) => buf.truncate(len),
         Err(e) => {
             say(&mut |line| {
                 line.str("/proc/cmdline: ");
@@ -306,7 +306,9 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
             });
             return DONE;
         }
-    };
+    }
+    buf.shrink_to_fit();
+    let cmdline = buf.as_slice();
     let settings = Settings::parse(cmdline, &mut warnings);
     let platform = cloud::recognise(&settings, cmdline, root);
     let mut clouds = cloud::services(platform.as_ref(), &settings, root, state);

@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 /// Kept payloads, and the longest that is kept: a few hundred distinct values recur in a boot, nearly all of them short.
-const SLOTS: usize = 1024;
+const SLOTS: usize = 384;
 const SLOT_LEN: usize = 108;
 /// Bytes of the last payload that are kept, so that most are read and uncompressed once only, not twice.
 const SCRATCH: usize = 16 * 1024;

@@ -138,23 +138,16 @@ impl Delivery<'_> {
         if is_dated && time::realtime_s() < BUILD_DATE_S {
             self.ask_for_the_date(&url, fields.report_id);
         }
-        let mut result = self.try_to_send(method, target, fields, body);
-        if result == Err(TlsError::Expired.into()) && self.trust.believes_dates() {
+        let mut is_last = false;
+        loop {
+            let client = Client { dial: &self.dial, trust: &self.trust, proxy: self.proxy };
+            let result = client.send(method, &target.url, fields, body, &mut [], self.deadline, &mut self.heard);
+            if is_last || result != Err(TlsError::Expired.into()) || !self.trust.believes_dates() {
+                return result;
+            }
+            is_last = true;
             self.ask_for_the_date(&url, fields.report_id);
-            result = self.try_to_send(method, target, fields, body);
         }
-        result
-    }
-
-    fn try_to_send(
-        &mut self,
-        method: &str,
-        target: &Target,
-        fields: &Fields<'_>,
-        body: &mut dyn Body,
-    ) -> Result<Outcome, Error> {
-        let client = Client { dial: &self.dial, trust: &self.trust, proxy: self.proxy };
-        client.send(method, &target.url, fields, body, &mut [], self.deadline, &mut self.heard)
     }
 
     /// Asks the server of `url`, and then the cloud, in plain HTTP for nothing but the `Date`; whatever else they answer does not matter.

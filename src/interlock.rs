@@ -160,14 +160,14 @@ impl Lock {
 /// Whether this state was reported to anybody in this boot, or is being reported.
 pub fn is_reported(root: &Root, state: State, boot_id: &str) -> bool {
     let Ok(folder) = root.folder("run/rdreport") else { return false };
-    let is_alive = |number| {
+    // The markers of those that were killed stay, so their numbers have no gaps.
+    let mut owners = (0..TRIES_MAX).map_while(|number| {
         let mut buf = [0; MARKER_MAX];
-        let marker = folder.read(&name(state, ".start.", Some(number)), &mut buf);
-        marker.is_ok_and(|text| owner(root, text, boot_id).is_some())
-    };
+        folder.read(&name(state, ".start.", Some(number)), &mut buf).ok().map(|text| owner(root, text, boot_id))
+    });
     folder.file(&name(state, ".done", None)).is_ok()
         || read_report(&folder, state).is_some_and(|(_, sent)| sent != 0)
-        || (0..TRIES_MAX).any(is_alive)
+        || owners.any(|owner| owner.is_some())
 }
 
 /// The process of a marker, if it lives: the same process, in the same boot.

@@ -14,8 +14,7 @@ import threading
 import time
 import unittest
 
-from peers import BINARY, Pki, Root, Server
-from test_net import INSIDE, InNamespace
+from peers import BINARY, InNamespace, Pki, Root, Server
 
 DAY = 86_400
 # As pki.sh has them: over since 2020-01-02, and valid from 2120 on.
@@ -54,15 +53,6 @@ class Clock(InNamespace):
         cls.old, cls.young = made_at(YEAR_2019), made_at(YEAR_2037)
         cls.addClassCleanup(os.remove, cls.old)
         cls.addClassCleanup(os.remove, cls.young)
-
-    def run(self, result=None):
-        if INSIDE not in os.environ:
-            os.environ["RDREPORT_TEST_PKI"] = os.path.dirname(Pki.file("ca.pem"))
-        try:
-            return super().run(result)
-        finally:
-            if INSIDE not in os.environ:
-                del os.environ["RDREPORT_TEST_PKI"]
 
     def setUp(self):
         # A loopback of its own, with a port 80 that nobody else uses.

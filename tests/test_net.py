@@ -11,15 +11,13 @@ import socket
 import socketserver
 import struct
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 import unittest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-BINARY = os.path.abspath(os.environ.get("RDREPORT", "target/release/rdreport"))
-INSIDE = "RDREPORT_TEST_NAMESPACE"
+from peers import BINARY, InNamespace
 
 # Addresses of the peers' side, from the documentation ranges (RFC 5737, RFC 3849).
 V4, V6 = "192.0.2.1", "2001:db8::1"
@@ -121,26 +119,8 @@ def truncated(message):
     return message[:2] + bytes([message[2] | 2]) + message[3:6] + bytes(6) + message[12:end]
 
 
-class InNamespace(unittest.TestCase):
-    """Runs each test in a process of its own in new namespaces."""
-
-    def run(self, result=None):
-        if INSIDE in os.environ:
-            return super().run(result)
-        result = result or self.defaultTestResult()
-        result.startTest(self)
-        user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-        name = self.id().split(".", self.id().count(".") - 1)[-1]
-        done = subprocess.run(
-            ["unshare", "--net", *user, sys.executable, os.path.abspath(sys.modules[type(self).__module__].__file__), name],
-            env={**os.environ, INSIDE: "1", "RDREPORT": BINARY}, capture_output=True, text=True, timeout=180,
-        )
-        if done.returncode == 0:
-            result.addSuccess(self)
-        else:
-            result.addFailure(self, (AssertionError, AssertionError(done.stdout + done.stderr), None))
-        result.stopTest(self)
-        return result
+class Network(InNamespace):
+    """This machine, and another one at the end of a cable."""
 
     def setUp(self):
         self.root = tempfile.mkdtemp()
@@ -228,7 +208,7 @@ class InNamespace(unittest.TestCase):
         return output
 
 
-class Connecting(InNamespace):
+class Connecting(Network):
     def test_literals(self):
         self.network()
         http = Http()
@@ -301,7 +281,7 @@ class Connecting(InNamespace):
             self.delivered(http, SOON)
 
 
-class Waiting(InNamespace):
+class Waiting(Network):
     def late(self, host, words="", hold=1):
         """Starts without a network; the binary must wait for `hold` seconds."""
         self.http = Http()
@@ -382,7 +362,7 @@ class Waiting(InNamespace):
             self.assertIn("no network: no address or route in time; set rd.neednet=1 ip=dhcp", self.refused(3))
 
 
-class Nameservers(InNamespace):
+class Nameservers(Network):
     def setUp(self):
         super().setUp()
         self.network()

@@ -131,6 +131,11 @@ impl Field {
         self.len().saturating_sub(u64::from(self.name_len)).saturating_sub(1)
     }
 
+    /// Its name.
+    pub fn name(&self) -> Name {
+        self.name
+    }
+
     /// Whether this is its name.
     pub fn is_named(&self, name: Name) -> bool {
         self.name == name

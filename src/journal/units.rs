@@ -4,6 +4,7 @@
 //! `JOB_RESULT`), the process' end in `EXIT_CODE` and `EXIT_STATUS`. A unit that was started afterwards has not failed. One pass: of each
 //! unit seen, where its last entries are is remembered, and only those of units that failed are read again.
 
+use super::data::{Field, Name, name};
 use super::file::Entry;
 use super::source::Source;
 use heapless::Vec;
@@ -24,6 +25,18 @@ const MESSAGE_MAX: usize = 512;
 const SEEN_MAX: usize = 64;
 /// Entries that are looked at, the newest: half a second's work. An initramfs logs a thousand.
 const ENTRIES_MAX: u64 = 200_000;
+
+const MESSAGE: Name = name(b"MESSAGE");
+const MESSAGE_ID: Name = name(b"MESSAGE_ID");
+const UNIT: Name = name(b"UNIT");
+const SYSTEMD_UNIT: Name = name(b"_SYSTEMD_UNIT");
+const UNIT_RESULT: Name = name(b"UNIT_RESULT");
+const JOB_RESULT: Name = name(b"JOB_RESULT");
+const RESULT: Name = name(b"RESULT");
+const EXIT_CODE: Name = name(b"EXIT_CODE");
+const EXIT_STATUS: Name = name(b"EXIT_STATUS");
+const SYSLOG_IDENTIFIER: Name = name(b"SYSLOG_IDENTIFIER");
+const PRIORITY: Name = name(b"PRIORITY");
 
 const UNIT_FAILURE_RESULT: &[u8] = b"d9b373ed55a64feb8242e02dbe79a49c";
 const UNIT_PROCESS_EXIT: &[u8] = b"98e322203f7a4ed290d09fe03c09fe15";
@@ -302,24 +315,17 @@ impl Facts {
         let mut facts = Self::default();
         for index in 0..entry.items {
             let Some(field) = source.field(entry, index) else { continue };
-            let mut bytes: Vec<u8, { NAME_MAX + 20 }, u16> = Vec::new();
-            if field.name_len > 17 || field.len() > bytes.capacity() as u64 && field.name_len != 7 {
-                continue;
-            }
-            take(source, entry, &field, 0, &mut bytes);
-            let Some((name, value)) = bytes.split_at_checked(field.name_len.into()) else { continue };
-            let value = value.get(1..).unwrap_or_default();
-            match name {
-                b"MESSAGE" => facts.message = Some(index),
-                b"MESSAGE_ID" => fill(&mut facts.message_id, value),
-                b"UNIT" => fill(&mut facts.unit, value),
-                b"_SYSTEMD_UNIT" => fill(&mut facts.own_unit, value),
-                b"UNIT_RESULT" => fill(&mut facts.unit_result, value),
-                b"JOB_RESULT" | b"RESULT" => fill(&mut facts.job_result, value),
-                b"EXIT_CODE" => fill(&mut facts.exit_code, value),
-                b"EXIT_STATUS" => fill(&mut facts.exit_status, value),
-                b"SYSLOG_IDENTIFIER" => fill(&mut facts.identifier, value),
-                b"PRIORITY" => fill(&mut facts.priority, value),
+            match field.name() {
+                MESSAGE => facts.message = Some(index),
+                MESSAGE_ID => fill(&mut facts.message_id, source, entry, &field),
+                UNIT => fill(&mut facts.unit, source, entry, &field),
+                SYSTEMD_UNIT => fill(&mut facts.own_unit, source, entry, &field),
+                UNIT_RESULT => fill(&mut facts.unit_result, source, entry, &field),
+                JOB_RESULT | RESULT => fill(&mut facts.job_result, source, entry, &field),
+                EXIT_CODE => fill(&mut facts.exit_code, source, entry, &field),
+                EXIT_STATUS => fill(&mut facts.exit_status, source, entry, &field),
+                SYSLOG_IDENTIFIER => fill(&mut facts.identifier, source, entry, &field),
+                PRIORITY => fill(&mut facts.priority, source, entry, &field),
                 _ => {}
             }
         }
@@ -338,7 +344,7 @@ fn copy<const N: usize>(source: &mut Source, entry: &Entry, index: u32, text: &m
 fn take<const N: usize>(
     source: &mut Source,
     entry: &Entry,
-    field: &super::data::Field,
+    field: &Field,
     mut skip: usize,
     text: &mut Text<N>,
 ) {
@@ -361,9 +367,10 @@ fn take<const N: usize>(
     }
 }
 
-fn fill<const N: usize>(text: &mut Text<N>, value: &[u8]) {
+/// The value of a field in place of what there was. None of systemd's own is longer than there is room for.
+fn fill<const N: usize>(text: &mut Text<N>, source: &mut Source, entry: &Entry, field: &Field) {
     text.clear();
-    let _ = text.extend_from_slice(value.get(..N).unwrap_or(value));
+    take(source, entry, field, usize::from(field.name_len).saturating_add(1), text);
 }
 
 /// FNV-1a: names that meet would share their last lines, no more.

@@ -1,4 +1,4 @@
-//! Link arguments for a static musl binary, and the build's date. Nothing else: no code generation.
+//! Link arguments for a static musl binary, the build's date, and the root certificates as plain bytes. No code generation.
 //!
 //! Built for `*-unknown-linux-musl`, rustc brings musl itself. Built for `*-unknown-linux-gnu` (the toolchain that everyone has), the
 //! system's `musl-dev` is linked instead of glibc: its start files, and its `libc.a` from a folder that holds no `libc.so`, since rustc
@@ -25,6 +25,24 @@ fn main() {
         link_musl_into_gnu(&arch);
     }
     link_small();
+    #[cfg(feature = "roots")]
+    write_roots();
+}
+
+/// Mozilla's root certificates as `src/net/roots.rs` reads them: of each the subject, the public key and the name constraints, each behind its
+/// length in two bytes, little-endian. As a table of pointers, which `webpki-roots` offers, they take 8 KB more.
+#[cfg(feature = "roots")]
+fn write_roots() {
+    let mut flat = Vec::new();
+    for root in webpki_roots::TLS_SERVER_ROOTS {
+        for field in [Some(&root.subject), Some(&root.subject_public_key_info), root.name_constraints.as_ref()] {
+            let bytes = field.map_or(&[][..], |field| field);
+            flat.extend(u16::try_from(bytes.len()).expect("a root's field of more than 64 KB").to_le_bytes());
+            flat.extend(bytes);
+        }
+    }
+    let out = PathBuf::from(env::var("OUT_DIR").unwrap());
+    fs::write(out.join("roots"), flat).expect("cannot write the root certificates");
 }
 
 /// Seconds since the epoch, at midnight UTC: two builds of one day are the same. `SOURCE_DATE_EPOCH` (reproducible-builds.org) wins.

@@ -3,7 +3,7 @@
 //! The link map says which object file and which section each part comes from. Rust puts each function and constant into a section named
 //! after it, so the section's name leads to the crate ([`crate::symbol`], [`crate::constants`]); other objects are known by their file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::constants;
 use crate::elf::{Elf, Section};
@@ -52,8 +52,8 @@ pub struct Sources<'s> {
     pub root_crate: &'s str,
     /// From [`constants::owners`].
     pub constants: &'s BTreeMap<String, String>,
-    /// The bytes of the root certificates' fields.
-    pub roots: &'s BTreeSet<Vec<u8>>,
+    /// The root certificates' public keys.
+    pub roots: &'s [Vec<u8>],
 }
 
 /// `shipped` and `unstripped` are the same in memory; the latter has the symbols. The pieces are in order, without gap or overlap.
@@ -183,32 +183,14 @@ fn linker_made(input: &Input, section: &Section, unstripped: &Elf, sources: &Sou
     pieces
 }
 
-/// The root certificates are constants of the crate that uses them, since `webpki_roots` gives them as a `const`. They are known by their
-/// contents; and the tables of pointers by where these lead.
+/// The root certificates are bytes of ours, which the build script made of those of `webpki-roots`; they are known by their contents.
 fn find_roots(pieces: &mut [Piece], shipped: &Elf, sources: &Sources) {
-    let mut addresses = BTreeSet::new();
     for piece in pieces.iter_mut().filter(|p| p.kind == Kind::Constant) {
         let bytes = shipped.bytes.get(piece.start as usize..piece.end as usize).unwrap_or_default();
-        if sources.roots.contains(bytes) {
+        if !sources.roots.is_empty() && sources.roots.iter().all(|key| memchr::memmem::find(bytes, key).is_some()) {
             (piece.owner, piece.name) = (ROOTS.into(), "names and keys of the root certificates".into());
-            addresses.extend(address_of(shipped, piece.start));
         }
     }
-    for piece in pieces.iter_mut().filter(|p| p.kind == Kind::Data) {
-        let bytes = shipped.bytes.get(piece.start as usize..piece.end as usize).unwrap_or_default();
-        let words = bytes.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w));
-        let pointers: Vec<_> =
-            words.filter(|w| shipped.loaded().any(|s| (s.address..s.address + s.size).contains(w))).collect();
-        let roots = pointers.iter().filter(|p| addresses.contains(p)).count();
-        if roots * 2 > pointers.len() {
-            (piece.owner, piece.name) = (ROOTS.into(), "list of the root certificates".into());
-        }
-    }
-}
-
-fn address_of(elf: &Elf, offset: u64) -> Option<u64> {
-    let section = elf.loaded().find(|s| (s.offset..s.offset + s.data.len() as u64).contains(&offset))?;
-    Some(section.address + (offset - section.offset))
 }
 
 /// Fills the gaps. Between parts the linker writes zeros, or traps (0xcc) in code.
@@ -242,15 +224,9 @@ fn complete(mut pieces: Vec<Piece>, bytes: &[u8]) -> Result<Vec<Piece>, String> 
     Ok(whole)
 }
 
-/// The fields of the root certificates that the binary holds, as Mozilla's list has them.
-pub fn root_fields() -> BTreeSet<Vec<u8>> {
-    let mut fields = BTreeSet::new();
-    for root in webpki_roots::TLS_SERVER_ROOTS {
-        fields.insert(root.subject.to_vec());
-        fields.insert(root.subject_public_key_info.to_vec());
-        fields.extend(root.name_constraints.iter().map(|n| n.to_vec()));
-    }
-    fields
+/// The public keys of Mozilla's root certificates.
+pub fn root_keys() -> Vec<Vec<u8>> {
+    webpki_roots::TLS_SERVER_ROOTS.iter().map(|root| root.subject_public_key_info.to_vec()).collect()
 }
 
 #[cfg(test)]
@@ -259,7 +235,7 @@ mod tests {
 
     fn owned(file: &str, section: &str) -> (String, String) {
         let constants = BTreeMap::from([("0455bfe9a05cda098c5e3520443d1fb7".to_owned(), "ring".to_owned())]);
-        let sources = Sources { root_crate: "rdreport", constants: &constants, roots: &BTreeSet::new() };
+        let sources = Sources { root_crate: "rdreport", constants: &constants, roots: &[] };
         owner(&Input { address: 1, size: 1, file, section }, &sources)
     }
 

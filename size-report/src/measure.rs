@@ -76,7 +76,7 @@ pub fn measure(workspace: &Workspace, built: &Built) -> Result<Measured, String>
     let hashes: BTreeSet<_> = names.filter_map(constants::hash).collect();
     let libraries = [built.libraries.clone(), cargo::toolchain_libraries()?].concat();
     let constants = constants::owners(hashes, &libraries)?;
-    let roots = attribute::root_fields();
+    let roots = attribute::root_keys();
     let sources = Sources { root_crate: cargo::BINARY, constants: &constants, roots: &roots };
     let pieces = attribute::attribute(&shipped, &unstripped, &map, &sources)?;
     let private = private_paths(workspace);

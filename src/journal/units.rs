@@ -341,13 +341,7 @@ fn copy<const N: usize>(source: &mut Source, entry: &Entry, index: u32, text: &m
 }
 
 /// The bytes of a field from `skip` on, as many as fit, cut where no character is cut.
-fn take<const N: usize>(
-    source: &mut Source,
-    entry: &Entry,
-    field: &Field,
-    mut skip: usize,
-    text: &mut Text<N>,
-) {
+fn take<const N: usize>(source: &mut Source, entry: &Entry, field: &Field, mut skip: usize, text: &mut Text<N>) {
     let mut is_cut = false;
     // What `output` gives is no error.
     let _ = source.read(entry, field, &mut |piece| {

@@ -20,6 +20,7 @@ mod lookup;
 mod provider;
 mod race;
 mod resolvers;
+mod roots;
 pub mod tcp;
 pub mod tls;
 pub mod trust;

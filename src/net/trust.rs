@@ -5,6 +5,7 @@ use super::der::{Der, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, SE
 use super::provider::ALGORITHMS;
 #[cfg(feature = "client-auth")]
 use super::provider::{certified, client_key};
+use super::roots::built_in;
 use crate::error::TlsError;
 use crate::sys::time::realtime_s;
 use alloc::boxed::Box;
@@ -325,7 +326,7 @@ impl Policy {
     ) -> Result<(), TlsError> {
         let now = UnixTime::since_unix_epoch(Duration::from_secs(now_s));
         let mut result = Err(TlsError::UnknownIssuer);
-        for roots in [&self.roots, BUILT_IN] {
+        for roots in [&self.roots, &built_in()] {
             let path =
                 cert.verify_for_usage(ALGORITHMS.all, roots, intermediates, now, KeyUsage::server_auth(), None, None);
             result = match path {
@@ -340,12 +341,6 @@ impl Policy {
         }
     }
 }
-
-/// Mozilla's, as static data: they are not copied.
-#[cfg(feature = "roots")]
-const BUILT_IN: &[TrustAnchor<'static>] = webpki_roots::TLS_SERVER_ROOTS;
-#[cfg(not(feature = "roots"))]
-const BUILT_IN: &[TrustAnchor<'static>] = &[];
 
 /// The check of one connection's certificate; afterwards, what was seen.
 pub(super) struct Verifier {

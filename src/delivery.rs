@@ -1,5 +1,6 @@
 //! What a sink's process does: sends the status or the journal to one server, and says in a few words how that ended.
 
+use crate::build_date::BUILD_DATE_S;
 use crate::cloud::{self, Local, Service};
 use crate::encode::{self, Format, Stats};
 use crate::error::{Error, HttpError, NetError, TlsError};
@@ -8,7 +9,7 @@ use crate::http::head::Fields;
 use crate::http::url::Url;
 use crate::journal::source::Source;
 use crate::net::Dial;
-use crate::net::trust::{BUILD_DATE_S, Trust};
+use crate::net::trust::Trust;
 use crate::report::Report;
 use crate::settings::Settings;
 use crate::sink::{Count, Sink};

@@ -16,6 +16,7 @@ extern crate alloc;
 
 pub mod action;
 pub mod args;
+pub mod build_date;
 pub mod cloud;
 pub mod console;
 pub mod credential;

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::http::client::Body;
 use crate::journal::units::Failed;
-use crate::net::trust::is_clock_plausible;
+use crate::build_date::is_clock_plausible;
 use crate::settings::{State, Warnings, redact};
 use crate::sink::{Count, Sink};
 use crate::sys::Errno;

@@ -775,15 +775,14 @@ fn trust(root: &Root, settings: &Settings<'_>, warnings: &mut Warnings) -> (Trus
         warnings.add(&["rd.report.ca=", path, ": ", why.as_str(), "; it is not trusted"]);
     }
     for pin in &settings.pin {
-        if trust.pin(pin).is_err() {
-            warnings.add(&[
-                "rd.report.pin=",
-                pin,
-                ": not sha256: and the base64 of a public key's hash; it is not trusted",
-            ]);
+        if let Err(e) = trust.pin(pin) {
+            let mut buf = [0; 128];
+            let mut why = Text::new(&mut buf);
+            words::error(Error::Tls(e), &CertFacts::default(), &mut why);
+            warnings.add(&["rd.report.pin=", pin, ": ", why.as_str(), "; it is not trusted"]);
         }
     }
-    if settings.insecure {
+    if settings.insecure && cfg!(feature = "tls") {
         warnings.add(&[
             "rd.report.insecure: ANY certificate is accepted; anybody on the way can read and change the report",
         ]);

@@ -10,7 +10,9 @@ use crate::settings::{Action, State};
 use crate::sys::Errno;
 use crate::sys::process::Ended;
 use crate::target::NoTarget;
-use crate::text::{Text, rfc3339};
+use crate::text::Text;
+#[cfg(feature = "tls")]
+use crate::text::rfc3339;
 
 /// Says what an error means. `cert` is what the server's certificate says of itself, if one came.
 pub fn error(error: Error, cert: &CertFacts, out: &mut Text<'_>) {
@@ -52,6 +54,7 @@ pub fn service(e: Error, hint: &str, cert: &CertFacts, out: &mut Text<'_>) {
 pub fn no_target(why: NoTarget) -> &'static str {
     match why {
         NoTarget::Url(NotUrl::Scheme) => "is not a URL that begins with http:// or https://",
+        NoTarget::Url(NotUrl::Tls) => "asks for TLS, which this build does not have; use http://",
         NoTarget::Url(NotUrl::Host) => "has no valid host",
         NoTarget::Url(NotUrl::Port) => "has no valid port",
         NoTarget::Url(NotUrl::Character) => "holds white space or a control character",
@@ -263,6 +266,12 @@ fn journal(error: JournalError, out: &mut Text<'_>) {
     }
 }
 
+#[cfg(not(feature = "tls"))]
+fn tls(_: TlsError, _: &CertFacts, out: &mut Text<'_>) {
+    out.str("this build has no TLS");
+}
+
+#[cfg(feature = "tls")]
 fn tls(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
     let time = |s: u64, out: &mut Text<'_>| {
         out.str(core::str::from_utf8(&rfc3339(s)).unwrap_or_default());
@@ -353,6 +362,6 @@ fn tls(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
         TlsError::BadName => out.str("the host of the URL is no name that a certificate can be for"),
         TlsError::NoRandom => out.str("the kernel gives no random numbers"),
         TlsError::Protocol => out.str("the server breaks the TLS protocol"),
-        TlsError::NotBuilt => out.str("this build has no TLS; use http:// in the URL"),
+        TlsError::NotBuilt => out.str("this build has no TLS"),
     };
 }

@@ -23,6 +23,8 @@ pub struct Url<'a> {
 pub enum NotUrl {
     /// Neither `http` nor `https`.
     Scheme,
+    /// `https://`, in a build without TLS.
+    Tls,
     /// No host, or one with characters that no host has.
     Host,
     /// The port is not a number from 1 to 65535.
@@ -39,7 +41,8 @@ impl<'a> Url<'a> {
         }
         let (scheme, rest) = split_scheme(text).ok_or(NotUrl::Scheme)?;
         let tls = match scheme {
-            s if s.eq_ignore_ascii_case("https") => true,
+            s if s.eq_ignore_ascii_case("https") && cfg!(feature = "tls") => true,
+            s if s.eq_ignore_ascii_case("https") => return Err(NotUrl::Tls),
             s if s.eq_ignore_ascii_case("http") => false,
             _ => return Err(NotUrl::Scheme),
         };

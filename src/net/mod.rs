@@ -12,22 +12,31 @@ use crate::sys::time::Deadline;
 use wait::{Present, Watch};
 
 mod addr;
+#[cfg(feature = "tls")]
 mod der;
 pub mod dns;
 mod hosts;
 pub mod lines;
 mod lookup;
+#[cfg(feature = "tls")]
 mod provider;
 mod race;
 mod resolvers;
+#[cfg(feature = "tls")]
 mod roots;
 pub mod tcp;
+#[cfg(feature = "tls")]
 pub mod tls;
+#[cfg(feature = "tls")]
 pub mod trust;
 mod wait;
+#[cfg(not(feature = "tls"))]
+mod without_tls;
 
 pub use addr::is_near;
 pub use resolvers::PLACES as NAMESERVER_PLACES;
+#[cfg(not(feature = "tls"))]
+pub use without_tls::{tls, trust};
 
 /// A byte stream to one peer, plain or TLS. Used as `&mut dyn Transport`.
 ///

@@ -6,6 +6,7 @@ use super::provider::ALGORITHMS;
 #[cfg(feature = "client-auth")]
 use super::provider::{certified, client_key};
 use super::roots::built_in;
+use crate::build_date::BUILD_DATE_S;
 use crate::error::TlsError;
 use crate::sys::time::realtime_s;
 use alloc::boxed::Box;
@@ -41,18 +42,6 @@ const NAME_MAX: usize = 64;
 
 /// What PEM files are read as: one type alone, so that there is one reader.
 type Section = (SectionKind, Vec<u8>);
-
-/// Seconds since 1970 of the day on which this was built: no certificate is checked against an earlier time.
-pub const BUILD_DATE_S: u64 = seconds(env!("RDREPORT_BUILD_DATE"));
-
-/// Whether a clock that shows `time_s` may be right: neither before this program's making, nor so far behind it that nobody would still
-/// use it.
-pub fn is_clock_plausible(time_s: u64) -> bool {
-    (BUILD_DATE_S..BUILD_DATE_S.saturating_add(LIFE_S)).contains(&time_s)
-}
-
-/// Seconds for which one build may be in use: 30 years.
-const LIFE_S: u64 = 30 * 365 * 86_400;
 
 /// What is trusted. Shared with the connections it was given to, and with its clones until they are changed.
 #[derive(Clone)]
@@ -568,16 +557,6 @@ fn time(der: &mut Der<'_>) -> Option<u64> {
     let (month, day) = (number(2)?, number(2)?);
     let (hour, minute, second) = (number(2)?, number(2)?, number(2)?);
     crate::text::since_1970([year, month, day, hour, minute, second])
-}
-
-/// A number in decimal, at compile time.
-const fn seconds(text: &str) -> u64 {
-    let (bytes, mut at, mut number) = (text.as_bytes(), 0, 0);
-    while at < bytes.len() {
-        number = number * 10 + (bytes[at] - b'0') as u64;
-        at += 1;
-    }
-    number
 }
 
 #[cfg(test)]

@@ -1,0 +1,95 @@
+//! In place of TLS in a build without it: the same names, and nothing behind them. No URL with `https://` gets so far (`http::url`).
+
+/// In place of a connection.
+pub mod tls {
+    use super::super::Transport;
+    use super::trust::{CertFacts, Trust};
+    use crate::error::{Error, TlsError};
+    use crate::sys::time::Deadline;
+
+    /// There is none.
+    pub enum Tls {}
+
+    impl Tls {
+        /// Says that there is no TLS.
+        pub fn connect(
+            _: &mut dyn Transport,
+            _: &str,
+            _: &Trust,
+            _: &mut CertFacts,
+            _: Deadline,
+        ) -> Result<Self, Error> {
+            Err(TlsError::NotBuilt.into())
+        }
+    }
+
+    impl Transport for Tls {
+        fn send(&mut self, _: &[u8], _: Deadline) -> Result<(), Error> {
+            match *self {}
+        }
+
+        fn recv(&mut self, _: &mut [u8], _: Deadline) -> Result<usize, Error> {
+            match *self {}
+        }
+
+        fn finish(&mut self) {
+            match *self {}
+        }
+
+        fn readable(&mut self) -> bool {
+            match *self {}
+        }
+    }
+}
+
+/// In place of what is trusted.
+pub mod trust {
+    use crate::error::TlsError;
+
+    /// Most bytes of a PEM file that would be read.
+    pub const PEM_MAX: usize = 0;
+
+    /// Nothing.
+    #[derive(Clone, Default)]
+    pub struct Trust;
+
+    /// Nothing is known of a certificate.
+    #[derive(Clone, Copy, Default)]
+    pub struct CertFacts;
+
+    impl Trust {
+        /// Nothing.
+        pub fn new() -> Self {
+            Self
+        }
+
+        /// Says that there is no TLS.
+        pub fn add_pem(&mut self, _: &[u8]) -> Result<usize, TlsError> {
+            Err(TlsError::NotBuilt)
+        }
+
+        /// Says that there is no TLS.
+        pub fn pin(&mut self, _: &str) -> Result<(), TlsError> {
+            Err(TlsError::NotBuilt)
+        }
+
+        /// Nothing is accepted.
+        pub fn accept_any(&mut self) {}
+
+        /// There is no certificate to believe a date for.
+        pub fn learn_date(&mut self, _: u64) {}
+
+        /// See [`Trust::learn_date`].
+        pub fn believe_date(&mut self) {}
+
+        /// No times are looked at.
+        pub fn looks_at_times(&self) -> bool {
+            false
+        }
+
+        /// None is believed.
+        pub fn believes_dates(&self) -> bool {
+            false
+        }
+    }
+}

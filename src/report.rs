@@ -1,9 +1,9 @@
 //! The status body: what is known of this machine and of how provisioning ended, as JSON. Its shape is `tests/status.schema.json`.
 
+use crate::build_date::is_clock_plausible;
 use crate::error::Error;
 use crate::http::client::Body;
 use crate::journal::units::Failed;
-use crate::build_date::is_clock_plausible;
 use crate::settings::{State, Warnings, redact};
 use crate::sink::{Count, Sink};
 use crate::sys::Errno;

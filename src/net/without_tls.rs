@@ -51,16 +51,16 @@ pub mod trust {
 
     /// Nothing.
     #[derive(Clone, Default)]
-    pub struct Trust;
+    pub struct Trust {}
 
     /// Nothing is known of a certificate.
     #[derive(Clone, Copy, Default)]
-    pub struct CertFacts;
+    pub struct CertFacts {}
 
     impl Trust {
         /// Nothing.
         pub fn new() -> Self {
-            Self
+            Self {}
         }
 
         /// Says that there is no TLS.

@@ -54,11 +54,11 @@ static SUITES: &[SupportedCipherSuite] = &[
     SupportedCipherSuite::Tls12(&ECDSA_AES_128),
     #[cfg(feature = "tls12")]
     SupportedCipherSuite::Tls12(&ECDSA_AES_256),
-    #[cfg(feature = "tls12")]
+    #[cfg(all(feature = "tls12", feature = "rsa"))]
     SupportedCipherSuite::Tls12(&RSA_CHACHA20),
-    #[cfg(feature = "tls12")]
+    #[cfg(all(feature = "tls12", feature = "rsa"))]
     SupportedCipherSuite::Tls12(&RSA_AES_128),
-    #[cfg(feature = "tls12")]
+    #[cfg(all(feature = "tls12", feature = "rsa"))]
     SupportedCipherSuite::Tls12(&RSA_AES_256),
 ];
 
@@ -94,16 +94,16 @@ static ECDSA_AES_256: Tls12CipherSuite = tls12(CipherSuite::TLS_ECDHE_ECDSA_WITH
 #[cfg(feature = "tls12")]
 static ECDSA_CHACHA20: Tls12CipherSuite =
     tls12(CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, &CHACHA20, ECDSA);
-#[cfg(feature = "tls12")]
+#[cfg(all(feature = "tls12", feature = "rsa"))]
 static RSA_AES_128: Tls12CipherSuite = tls12(CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, &AES_128, RSA);
-#[cfg(feature = "tls12")]
+#[cfg(all(feature = "tls12", feature = "rsa"))]
 static RSA_AES_256: Tls12CipherSuite = tls12(CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, &AES_256, RSA);
-#[cfg(feature = "tls12")]
+#[cfg(all(feature = "tls12", feature = "rsa"))]
 static RSA_CHACHA20: Tls12CipherSuite = tls12(CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, &CHACHA20, RSA);
 
 #[cfg(feature = "tls12")]
 static ECDSA: &[SignatureScheme] = &[SignatureScheme::ECDSA_NISTP256_SHA256, SignatureScheme::ECDSA_NISTP384_SHA384];
-#[cfg(feature = "tls12")]
+#[cfg(all(feature = "tls12", feature = "rsa"))]
 static RSA: &[SignatureScheme] = &[
     SignatureScheme::RSA_PSS_SHA256,
     SignatureScheme::RSA_PSS_SHA384,

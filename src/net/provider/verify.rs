@@ -3,6 +3,7 @@
 use super::point;
 use crate::net::der::{Der, SEQUENCE};
 use p256::ecdsa::signature::hazmat::PrehashVerifier;
+#[cfg(feature = "rsa")]
 use rsa::{BoxedUint, PublicKey};
 use rustls::SignatureScheme;
 use rustls::crypto::WebPkiSupportedAlgorithms;
@@ -10,6 +11,7 @@ use rustls::pki_types::{AlgorithmIdentifier, InvalidSignature, SignatureVerifica
 use sha2::{Digest, Sha256, Sha384, Sha512};
 
 /// Sizes of RSA keys that are accepted, in bits: below is too weak (as with the public's CAs), above too slow.
+#[cfg(feature = "rsa")]
 const RSA_BITS: core::ops::RangeInclusive<usize> = 2048..=8192;
 
 /// All that can be verified, and which of it each scheme of TLS means. In TLS 1.2 an ECDSA scheme does not say the curve.
@@ -21,24 +23,39 @@ pub(in crate::net) static ALGORITHMS: WebPkiSupportedAlgorithms = WebPkiSupporte
         P384_SHA256,
         P384_SHA384,
         P384_SHA512,
+        #[cfg(feature = "rsa")]
         PKCS1_SHA256,
+        #[cfg(feature = "rsa")]
         PKCS1_SHA384,
+        #[cfg(feature = "rsa")]
         PKCS1_SHA512,
+        #[cfg(feature = "rsa")]
         PKCS1_SHA256_ABSENT,
+        #[cfg(feature = "rsa")]
         PKCS1_SHA384_ABSENT,
+        #[cfg(feature = "rsa")]
         PKCS1_SHA512_ABSENT,
+        #[cfg(feature = "rsa")]
         PSS_SHA256,
+        #[cfg(feature = "rsa")]
         PSS_SHA384,
+        #[cfg(feature = "rsa")]
         PSS_SHA512,
     ],
     mapping: &[
         (SignatureScheme::ECDSA_NISTP256_SHA256, &[P256_SHA256, P384_SHA256]),
         (SignatureScheme::ECDSA_NISTP384_SHA384, &[P384_SHA384, P256_SHA384]),
+        #[cfg(feature = "rsa")]
         (SignatureScheme::RSA_PSS_SHA256, &[PSS_SHA256]),
+        #[cfg(feature = "rsa")]
         (SignatureScheme::RSA_PSS_SHA384, &[PSS_SHA384]),
+        #[cfg(feature = "rsa")]
         (SignatureScheme::RSA_PSS_SHA512, &[PSS_SHA512]),
+        #[cfg(feature = "rsa")]
         (SignatureScheme::RSA_PKCS1_SHA256, &[PKCS1_SHA256]),
+        #[cfg(feature = "rsa")]
         (SignatureScheme::RSA_PKCS1_SHA384, &[PKCS1_SHA384]),
+        #[cfg(feature = "rsa")]
         (SignatureScheme::RSA_PKCS1_SHA512, &[PKCS1_SHA512]),
     ],
 };
@@ -51,25 +68,39 @@ const P256_SHA512: Algorithm = &Scheme(Kind::P256, Hash::Sha512, alg_id::ECDSA_P
 const P384_SHA256: Algorithm = &Scheme(Kind::P384, Hash::Sha256, alg_id::ECDSA_P384, alg_id::ECDSA_SHA256);
 const P384_SHA384: Algorithm = &Scheme(Kind::P384, Hash::Sha384, alg_id::ECDSA_P384, alg_id::ECDSA_SHA384);
 const P384_SHA512: Algorithm = &Scheme(Kind::P384, Hash::Sha512, alg_id::ECDSA_P384, alg_id::ECDSA_SHA512);
+#[cfg(feature = "rsa")]
 const PKCS1_SHA256: Algorithm = &rsa(Kind::Pkcs1, Hash::Sha256, alg_id::RSA_PKCS1_SHA256);
+#[cfg(feature = "rsa")]
 const PKCS1_SHA384: Algorithm = &rsa(Kind::Pkcs1, Hash::Sha384, alg_id::RSA_PKCS1_SHA384);
+#[cfg(feature = "rsa")]
 const PKCS1_SHA512: Algorithm = &rsa(Kind::Pkcs1, Hash::Sha512, alg_id::RSA_PKCS1_SHA512);
+#[cfg(feature = "rsa")]
 const PSS_SHA256: Algorithm = &rsa(Kind::Pss, Hash::Sha256, alg_id::RSA_PSS_SHA256);
+#[cfg(feature = "rsa")]
 const PSS_SHA384: Algorithm = &rsa(Kind::Pss, Hash::Sha384, alg_id::RSA_PSS_SHA384);
+#[cfg(feature = "rsa")]
 const PSS_SHA512: Algorithm = &rsa(Kind::Pss, Hash::Sha512, alg_id::RSA_PSS_SHA512);
 // RFC 4055 section 5: the parameters of these must be NULL, and their absence must be accepted.
+#[cfg(feature = "rsa")]
 const PKCS1_SHA256_ABSENT: Algorithm = &rsa(Kind::Pkcs1, Hash::Sha256, absent(&SHA256_WITH_RSA));
+#[cfg(feature = "rsa")]
 const PKCS1_SHA384_ABSENT: Algorithm = &rsa(Kind::Pkcs1, Hash::Sha384, absent(&SHA384_WITH_RSA));
+#[cfg(feature = "rsa")]
 const PKCS1_SHA512_ABSENT: Algorithm = &rsa(Kind::Pkcs1, Hash::Sha512, absent(&SHA512_WITH_RSA));
 
+#[cfg(feature = "rsa")]
 const SHA256_WITH_RSA: [u8; 11] = *b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0b";
+#[cfg(feature = "rsa")]
 const SHA384_WITH_RSA: [u8; 11] = *b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0c";
+#[cfg(feature = "rsa")]
 const SHA512_WITH_RSA: [u8; 11] = *b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0d";
 
+#[cfg(feature = "rsa")]
 const fn rsa(kind: Kind, hash: Hash, signature: AlgorithmIdentifier) -> Scheme {
     Scheme(kind, hash, alg_id::RSA_ENCRYPTION, signature)
 }
 
+#[cfg(feature = "rsa")]
 const fn absent(oid: &'static [u8]) -> AlgorithmIdentifier {
     AlgorithmIdentifier::from_slice(oid)
 }
@@ -82,7 +113,9 @@ struct Scheme(Kind, Hash, AlgorithmIdentifier, AlgorithmIdentifier);
 enum Kind {
     P256,
     P384,
+    #[cfg(feature = "rsa")]
     Pkcs1,
+    #[cfg(feature = "rsa")]
     Pss,
 }
 
@@ -101,11 +134,13 @@ impl SignatureVerificationAlgorithm for Scheme {
         let is_valid = match kind {
             Kind::P256 => p256_verify(key, digest, signature),
             Kind::P384 => p384_verify(key, digest, signature),
+            #[cfg(feature = "rsa")]
             Kind::Pkcs1 => rsa_key(key).and_then(|key| match hash {
                 Hash::Sha256 => key.pkcs1v15_verify_prehash::<Sha256>(digest, signature).ok(),
                 Hash::Sha384 => key.pkcs1v15_verify_prehash::<Sha384>(digest, signature).ok(),
                 Hash::Sha512 => key.pkcs1v15_verify_prehash::<Sha512>(digest, signature).ok(),
             }),
+            #[cfg(feature = "rsa")]
             Kind::Pss => rsa_key(key).and_then(|key| match hash {
                 Hash::Sha256 => key.pss_verify_prehash::<Sha256>(digest, signature).ok(),
                 Hash::Sha384 => key.pss_verify_prehash::<Sha384>(digest, signature).ok(),
@@ -169,6 +204,7 @@ fn scalars<const N: usize>(signature: &[u8]) -> Option<([u8; N], [u8; N])> {
 }
 
 /// `RSAPublicKey` of RFC 8017 appendix A.1.1.
+#[cfg(feature = "rsa")]
 pub(super) fn rsa_key(key: &[u8]) -> Option<PublicKey> {
     let mut outer = Der(key);
     let mut inner = outer.enter(SEQUENCE)?;

@@ -430,7 +430,9 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                     result
                 }
                 (job, source) => {
-                    let failed = source.as_mut().ok().map(units::failed);
+                    // After a success that was not forced it is known already that none failed: the boot need not wait for it again.
+                    let is_known = state == State::Succeeded && !arguments.force;
+                    let failed = source.as_mut().ok().filter(|_| !is_known).map(units::failed);
                     if let Ok(source) = source {
                         complain(source, &mut warnings);
                     }

@@ -32,6 +32,8 @@ pub enum Step {
     Now,
     /// It would happen now, were this not below `--root`.
     Would,
+    /// It does not happen, as the fallback configuration was started.
+    Superseded,
     /// The kernel refused.
     Refused(Errno),
 }

@@ -4,7 +4,7 @@ use crate::build_date::BUILD_DATE_S;
 use crate::cloud::{self, Local, Service};
 use crate::encode::{self, Format, Stats};
 use crate::error::{Error, HttpError, NetError, TlsError};
-use crate::http::client::{Body, Client, Heard, Outcome, URL_MAX};
+use crate::http::client::{Body, Client, Heard, Keep, Outcome, URL_MAX, Whole};
 use crate::http::head::Fields;
 use crate::http::url::Url;
 use crate::journal::source::Source;
@@ -60,7 +60,7 @@ impl Delivery<'_> {
             report_id: report.id,
             own: self.own,
         };
-        self.send("POST", target, &fields, report)
+        self.send("POST", &target.url, &fields, report, &mut Keep::nothing())
     }
 
     /// Sends the journal.
@@ -78,7 +78,7 @@ impl Delivery<'_> {
             own: self.own,
         };
         let method = if is_put { "PUT" } else { "POST" };
-        self.send(method, target, &fields, body)
+        self.send(method, &target.url, &fields, body, &mut Keep::nothing())
     }
 
     /// Tells a cloud's service.
@@ -100,7 +100,15 @@ impl Delivery<'_> {
                 report_id: report.id,
                 own: request.fields.as_bytes(),
             };
-            client.once(request.method, request.url, &fields, &mut body, answer, request.until, heard)
+            client.once(
+                request.method,
+                request.url,
+                &fields,
+                &mut body,
+                &mut Keep::Start(answer, 0),
+                request.until,
+                heard,
+            )
         };
         cloud::deliver(service, report, local, settings, self.deadline, &mut self.heard, &mut send)
     }
@@ -124,17 +132,24 @@ impl Delivery<'_> {
             report_id,
             own: self.own,
         };
-        Some(self.send("POST", target, &fields, body))
+        Some(self.send("POST", &target.url, &fields, body, &mut Keep::nothing()))
+    }
+
+    /// Fetches what is at `place`.
+    pub fn fetch(&mut self, place: &str, report_id: &str, whole: &mut dyn Whole) -> Result<Outcome, Error> {
+        let fields = Fields { content_type: None, gzip: false, length: Some(0), report_id, own: self.own };
+        self.send("GET", place, &fields, &mut b"".as_slice(), &mut Keep::All(whole))
     }
 
     fn send(
         &mut self,
         method: &str,
-        target: &Target,
+        place: &str,
         fields: &Fields<'_>,
         body: &mut dyn Body,
+        keep: &mut Keep<'_>,
     ) -> Result<Outcome, Error> {
-        let url = Url::parse(&target.url).map_err(|_| HttpError::BadUrl)?;
+        let url = Url::parse(place).map_err(|_| HttpError::BadUrl)?;
         let is_dated = url.tls && self.trust.looks_at_times();
         if is_dated && time::realtime_s() < BUILD_DATE_S {
             self.ask_for_the_date(&url, fields.report_id);
@@ -142,7 +157,7 @@ impl Delivery<'_> {
         let mut is_last = false;
         loop {
             let client = Client { dial: &self.dial, trust: &self.trust, proxy: self.proxy };
-            let result = client.send(method, &target.url, fields, body, &mut [], self.deadline, &mut self.heard);
+            let result = client.send(method, place, fields, body, keep, self.deadline, &mut self.heard);
             if is_last || result != Err(TlsError::Expired.into()) || !self.trust.believes_dates() {
                 return result;
             }
@@ -174,7 +189,7 @@ impl Delivery<'_> {
         let least_ms = self.deadline.left_ms() / 2;
         loop {
             let until = self.deadline.step_ms(DATE_MS);
-            let ended = client.once("HEAD", url, &fields, &mut b"".as_slice(), &mut [], until, &mut heard);
+            let ended = client.once("HEAD", url, &fields, &mut b"".as_slice(), &mut Keep::nothing(), until, &mut heard);
             // Without a network yet the time is asked for once there is one, unless that takes half of what was left.
             match ended {
                 Err(Error::Net(NetError::NoRoute | NetError::NoNameserver | NetError::Connect(Errno::HOSTUNREACH)))
@@ -238,11 +253,21 @@ impl Body for JournalBody<'_> {
     }
 }
 
-/// What a sink's process says of its end, and its exit status. `hint` is what to do where no setting holds the address.
+/// What the work of a process is called.
+pub struct Wording {
+    /// When it is done.
+    pub done: &'static str,
+    /// When it is not.
+    pub not_done: &'static str,
+    /// What to do about a failure where no setting holds the address.
+    pub hint: Option<&'static str>,
+}
+
+/// What a sink's process says of its end, and its exit status.
 pub fn put_into_words(
     result: &Result<Outcome, Error>,
     unknown: Option<Result<Outcome, Error>>,
-    hint: Option<&str>,
+    wording: &Wording,
     heard: &Heard,
     stats: &Stats,
     source: Option<&Source>,
@@ -255,7 +280,7 @@ pub fn put_into_words(
             DELIVERED
         }
         Ok(outcome) => {
-            line.str("delivered (");
+            line.str(wording.done).str(" (");
             // A device and a file give none.
             if outcome.status != 0 {
                 line.dec(outcome.status.into()).str(", ");
@@ -277,7 +302,7 @@ pub fn put_into_words(
             DELIVERED
         }
         Err(e) => {
-            line.str("not delivered");
+            line.str(wording.not_done);
             if heard.tries.count > 1 {
                 line.str(" in ").dec(heard.tries.count.into()).str(" tries");
             }
@@ -285,7 +310,7 @@ pub fn put_into_words(
                 line.str(" through rd.report.proxy=");
             }
             line.str(": ");
-            match hint {
+            match wording.hint {
                 Some(hint) => words::service(*e, hint, &heard.cert, &mut line),
                 None => words::error(*e, &heard.cert, &mut line),
             }

@@ -15,9 +15,11 @@ pub enum Error {
     Cloud(CloudError),
     /// The journal as a whole (a broken entry is a warning, not an error).
     Journal(JournalError),
+    /// The fallback configuration.
+    Fallback(FallbackError),
     /// The compressor refused; a defect of ours.
     Gzip,
-    /// Writing to standard output or a device.
+    /// Writing to standard output, a device or a file.
     Output(Errno),
 }
 
@@ -172,6 +174,17 @@ pub enum JournalError {
     Open(Errno),
 }
 
+/// Errors of the fallback configuration, once it came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FallbackError {
+    /// It is larger than is taken.
+    TooLarge,
+    /// It holds nothing.
+    Empty,
+    /// Its hash is another than the one that is set.
+    WrongHash,
+}
+
 impl From<NetError> for Error {
     fn from(e: NetError) -> Self {
         Error::Net(e)
@@ -193,6 +206,12 @@ impl From<HttpError> for Error {
 impl From<CloudError> for Error {
     fn from(e: CloudError) -> Self {
         Error::Cloud(e)
+    }
+}
+
+impl From<FallbackError> for Error {
+    fn from(e: FallbackError) -> Self {
+        Error::Fallback(e)
     }
 }
 

@@ -24,6 +24,7 @@ pub mod delivery;
 pub mod device;
 pub mod encode;
 pub mod error;
+pub mod fallback;
 pub mod gzip;
 pub mod http;
 pub mod interlock;

@@ -1,11 +1,11 @@
 //! The order of things: arguments, settings, facts, then each sink in a process of its own. The only file that prints, and that picks the
 //! exit status.
 
-use crate::action;
+use crate::action::{self, Step};
 use crate::args::{Arguments, Usage, Verb};
 use crate::cloud::platform::{self, Found, Why};
 use crate::cloud::{self, Local, Service};
-use crate::delivery::{COMPLAINT_MAX, Delivery, JournalBody, UNDELIVERED, for_each_complaint, put_into_words};
+use crate::delivery::{COMPLAINT_MAX, Delivery, JournalBody, UNDELIVERED, Wording, for_each_complaint, put_into_words};
 use crate::encode::{Format, Stats};
 #[cfg(feature = "client-auth")]
 use crate::error::TlsError;
@@ -22,6 +22,7 @@ use crate::report::{Facts, Report, new_id};
 use crate::settings::cmdline::Words;
 use crate::settings::{Action, CMDLINE_MAX, KEYS, PREFIX, Settings, State, Warnings, redact};
 use crate::sink::{Sink, put_all};
+use crate::start::{Started, start_unit};
 use crate::sys::Errno;
 use crate::sys::file::Root;
 use crate::sys::machine::Keys;
@@ -31,7 +32,7 @@ use crate::sys::sandbox;
 use crate::sys::time::Deadline;
 use crate::target::{self, Kind, NoTarget, Target, Variables};
 use crate::text::{DECIMAL_MAX, Text, decimal};
-use crate::{console, device, gzip, own_fields, words};
+use crate::{console, device, fallback, gzip, own_fields, words};
 use alloc::vec;
 use alloc::vec::Vec;
 use heapless::Vec as Bounded;
@@ -53,10 +54,11 @@ const GRACE_MS: u64 = 500;
 const TIMEOUT_FAILED_S: u64 = 60;
 /// The same on the way of a boot that goes on.
 const TIMEOUT_RUNNING_S: u64 = 10;
-/// Sinks of all kinds together.
-const SINKS_MAX: usize = 2 * crate::settings::SINKS_MAX;
+/// Sinks of all kinds together, and the fallback.
+const SINKS_MAX: usize = 2 * crate::settings::SINKS_MAX + 1;
 /// Processes of a report: the sinks', and the clouds'.
 const JOBS_MAX: usize = SINKS_MAX + cloud::SERVICES_MAX;
+const _: () = assert!(SINKS_MAX + cloud::SERVICES.len() <= fallback::STARTED);
 /// Milliseconds that journald is given to write what it holds.
 const SYNC_MS: u64 = 1_000;
 /// Milliseconds that a line on standard error is waited for.
@@ -184,11 +186,13 @@ impl<'a> Run<'a> {
         let settings = self.settings;
         let status = settings.url.iter().filter(|_| settings.on.contains(self.state)).map(|url| ("url", *url));
         let journal = settings.journal.iter().filter(|_| settings.journal_on.contains(self.state));
-        for (key, value) in status.chain(journal.map(|url| ("journal", *url))) {
+        let fallback = settings.fallback.filter(|_| self.state == State::Failed).map(|url| ("fallback", url));
+        for (key, value) in status.chain(journal.map(|url| ("journal", *url))).chain(fallback) {
             let is_journal = key == "journal";
-            let target = match is_journal {
-                true => target::journal(value, &variables, gzip::LEVEL),
-                false => target::status(value, &variables).map(|url| Target {
+            let target = match key {
+                "journal" => target::journal(value, &variables, gzip::LEVEL),
+                "fallback" => fallback::target(value, &variables, settings.fallback_sha512, warnings),
+                _ => target::status(value, &variables).map(|url| Target {
                     kind: Kind::Post,
                     url,
                     format: Format::Json,
@@ -243,6 +247,18 @@ struct SinkOf<'a> {
     number: usize,
 }
 
+impl SinkOf<'_> {
+    /// Whether it is no sink, but the configuration that is fetched.
+    fn is_fallback(&self) -> bool {
+        self.target.kind == Kind::Fetch
+    }
+
+    /// Whether the status is a head start ahead of it.
+    fn waits(&self) -> bool {
+        self.is_journal || self.is_fallback()
+    }
+}
+
 /// What a process is made for.
 #[derive(Clone, Copy)]
 enum Job<'a> {
@@ -275,11 +291,18 @@ impl Job<'_> {
         }
     }
 
-    /// What to do about a failure, for those whose address no setting holds.
-    fn hint(&self) -> Option<&'static str> {
+    fn is_fallback(&self) -> bool {
+        matches!(self, Job::Sink(sink) if sink.is_fallback())
+    }
+
+    fn wording(&self) -> Wording {
+        let (done, not_done) = ("delivered", "not delivered");
         match self {
-            Job::Sink(_) => None,
-            Job::Cloud(service) => Some(service.hint),
+            Job::Sink(sink) if sink.is_fallback() => {
+                Wording { done: "put in place", not_done: "not put in place", hint: None }
+            }
+            Job::Sink(_) => Wording { done, not_done, hint: None },
+            Job::Cloud(service) => Wording { done, not_done, hint: Some(service.hint) },
         }
     }
 
@@ -313,7 +336,8 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let platform = cloud::recognise(&settings, cmdline, root);
     let mut clouds = cloud::services(platform.as_ref(), &settings, root, state);
     let acts = matches!(state, State::Failed | State::Stuck) && settings.action != Action::None;
-    if settings.is_idle() && clouds.is_empty() && !acts {
+    let fetches = state == State::Failed && settings.fallback.is_some();
+    if settings.is_idle() && clouds.is_empty() && !acts && !fetches {
         print_warnings(&warnings);
         say(&mut |line| {
             line.str(
@@ -322,7 +346,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         });
         return DONE;
     }
-    if !settings.on.contains(state) && !settings.journal_on.contains(state) && !acts {
+    if !settings.on.contains(state) && !settings.journal_on.contains(state) && !acts && !fetches {
         say(&mut |line| {
             line.str("'").str(state.as_str()).str("' is not reported; set rd.report.on= to change that");
         });
@@ -347,7 +371,8 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         return print(&mut |out| {
             sinks.iter().try_for_each(|sink| describe(&run, sink, out))?;
             clouds.iter().try_for_each(|service| service.describe(out))?;
-            if acts { put_all(out, &["    then: ", settings.action.as_str(), "\n"]) } else { Ok(()) }
+            let unless = if fetches { ", unless rdreport-fallback.target is started" } else { "" };
+            if acts { put_all(out, &["    then: ", settings.action.as_str(), unless, "\n"]) } else { Ok(()) }
         });
     }
     let Ok(mut id) = new_id() else {
@@ -369,6 +394,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
             return ALREADY;
         }
     };
+    let fallback = sinks.iter().find(|sink| sink.is_fallback()).map(|sink| sink.number);
     sinks.retain(|sink| !lock.has_sent(sink.number));
     clouds.retain(|service| !lock.has_sent(Job::Cloud(service).number()));
     let mut source = open_journal(root, state, &settings, &sinks, deadline, &mut warnings);
@@ -384,13 +410,13 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         }
     }
     let mut undelivered = bad;
-    let (statuses, journals) = sinks.split_at(sinks.iter().filter(|sink| !sink.is_journal).count());
+    let (statuses, journals) = sinks.split_at(sinks.iter().filter(|sink| !sink.waits()).count());
     let jobs = statuses.iter().map(Job::Sink).chain(clouds.iter().copied().map(Job::Cloud));
     let jobs: Bounded<Job<'_>, JOBS_MAX> = jobs.chain(journals.iter().map(Job::Sink)).collect();
     let mut children: Bounded<Option<Result<Child, Errno>>, JOBS_MAX> = Bounded::new();
     let mut statuses_due = Some(deadline.step_ms(HEAD_START_MS));
     for job in &jobs {
-        if job.is_journal()
+        if matches!(job, Job::Sink(sink) if sink.waits())
             && let Some(due) = statuses_due.take()
         {
             for child in children.iter().take(statuses.len()).flatten().flatten() {
@@ -400,6 +426,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         let mut work = |said: &mut [u8; WORDS_MAX]| {
             let device = match job {
                 Job::Sink(sink) if sink.target.kind == Kind::Device => Some(device::open(root, &sink.target.url)),
+                Job::Sink(sink) if sink.is_fallback() => Some(fallback::open(root)),
                 _ => None,
             };
             let mut local = match job {
@@ -411,6 +438,11 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
             let mut stats = Stats::default();
             let mut unknown = None;
             let result = match (job, &mut source) {
+                (Job::Sink(sink), _) if sink.is_fallback() => {
+                    device.unwrap_or(Err(Error::Output(Errno::NOENT))).and_then(|file| {
+                        fallback::fetch(&mut delivery, &sink.target.url, &id, settings.fallback_sha512, file)
+                    })
+                }
                 (Job::Sink(sink), Err(e)) if sink.is_journal => Err(Error::Journal(*e)),
                 (Job::Sink(sink), Ok(source)) if sink.is_journal => {
                     let (format, gzip) = (sink.target.format, sink.target.gzip);
@@ -458,7 +490,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                 }
             };
             let complaints = source.as_ref().ok().filter(|_| job.is_journal());
-            put_into_words(&result, unknown, job.hint(), &delivery.heard, &stats, complaints, said)
+            put_into_words(&result, unknown, &job.wording(), &delivery.heard, &stats, complaints, said)
         };
         // Once told to end, it begins nothing new.
         let child = if stop.is_asked() { Err(Errno::CANCELED) } else { Child::spawn(&mut work) };
@@ -485,11 +517,27 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         };
         console::print(root, line(&mut words, &mut buf));
     }
+    let mut is_superseded = lock.has_sent(fallback::STARTED);
+    if !is_superseded && fallback.is_some_and(|number| lock.has_sent(number)) {
+        let started = start_unit(root, c"rdreport-fallback.target", &stop);
+        let mut words = |line: &mut Text<'_>| words::started("rdreport-fallback.target", started, line);
+        is_superseded = matches!(started, Started::Now | Started::Would);
+        if is_superseded {
+            lock.sent(fallback::STARTED);
+            say(&mut words);
+        } else {
+            // Where there is no systemd, another run cannot start it either.
+            undelivered = undelivered.saturating_add(usize::from(started != Started::NoSystemd));
+            say_at_last(root, &mut words);
+        }
+    }
     // What cannot be used as it is set cannot be delivered by another run either.
     lock.settle(undelivered == bad);
-    if acts {
-        let tell = &mut |step| say(&mut |line| words::action(settings.action, step, line));
-        action::act(root, settings.action, settings.action_delay_s, &kernel, &stop, tell);
+    let mut tell = |step| say(&mut |line| words::action(settings.action, step, line));
+    if acts && is_superseded {
+        tell(Step::Superseded);
+    } else if acts {
+        action::act(root, settings.action, settings.action_delay_s, &kernel, &stop, &mut tell);
     }
     if undelivered == 0 { DONE } else { UNDELIVERED }
 }
@@ -526,25 +574,27 @@ fn finish(
         Err(Errno::CANCELED) => (Ok(Ended::Stopped), 0),
         Err(e) => (Err(e), 0),
     };
+    let placed = if job.is_fallback() { fallback::settle(root, ended == Ok(Ended::Exit(DONE))) } else { Ok(()) };
     let said = words.get(..len).and_then(|said| core::str::from_utf8(said).ok()).unwrap_or_default();
     let mut print = |line: &mut Text<'_>| {
         job.put_name(line);
         line.str(": ");
-        match ended {
-            Ok(Ended::Exit(_)) if !said.is_empty() => line.str(said),
-            Ok(ended) => words::ended(ended, line),
-            Err(e) => {
-                line.str("not delivered: no process can be made for it: ");
+        let not_done = job.wording().not_done;
+        match (placed, ended) {
+            (Ok(()), Ok(Ended::Exit(_))) if !said.is_empty() => line.str(said),
+            (Ok(()), Ok(ended)) => words::ended(not_done, ended, line),
+            (Err(e), _) | (_, Err(e)) => {
+                line.str(not_done).str(if placed.is_ok() { ": no process can be made for it: " } else { ": " });
                 words::errno(e, line);
                 line
             }
         };
     };
-    match ended {
+    match placed.and(ended) {
         Ok(Ended::Exit(DONE)) => say(&mut print),
         _ => say_at_last(root, &mut print),
     }
-    ended
+    placed.and(ended)
 }
 
 /// The journal as it is now, if a sink or the status wants it; asked of journald to be written first, so that a line that was logged just
@@ -699,16 +749,24 @@ fn describe(run: &Run<'_>, sink: &SinkOf<'_>, out: &mut dyn Sink) -> Result<(), 
             match sink.target.kind {
                 Kind::Put => "PUT ",
                 Kind::Device => "write ",
+                Kind::Fetch => "GET the fallback configuration from ",
                 Kind::Post | Kind::JournalRemote => "POST ",
             },
-            if sink.is_journal { "the journal" } else { "the status" },
+            if sink.is_fallback() {
+                ""
+            } else if sink.is_journal {
+                "the journal to "
+            } else {
+                "the status to "
+            },
         ],
     )?;
-    put_all(out, &[" to "])?;
     redact::url(sink.target.url.as_bytes(), &mut |part| out.put(part))?;
     put_all(
         out,
         &[match sink.target.format {
+            _ if sink.is_fallback() && run.settings.fallback_sha512.is_some() => ": checked by its SHA-512",
+            _ if sink.is_fallback() => ": whatever it is",
             Format::Json | Format::JsonLines => ": JSON",
             Format::Export => ": export format",
             Format::Short => ": lines for people",

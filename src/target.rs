@@ -18,6 +18,8 @@ pub enum Kind {
     JournalRemote,
     /// `file:`: a device or a file; the URL is its path.
     Device,
+    /// The fallback configuration: nothing is sent, but all is fetched.
+    Fetch,
 }
 
 /// A sink, ready to be connected to.
@@ -47,6 +49,8 @@ pub enum NoTarget {
     Option,
     /// `file:` without a path from the root on.
     Path,
+    /// What should be a hash is none.
+    Hash,
     /// The files as they are, though secrets are to be masked.
     RawSecrets,
 }

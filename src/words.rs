@@ -1,7 +1,7 @@
 //! The sentences that a person at a serial console reads: what happened, and which setting would change it.
 
 use crate::action::Step;
-use crate::error::{CloudError, Error, HttpError, JournalError, NetError, TlsError};
+use crate::error::{CloudError, Error, FallbackError, HttpError, JournalError, NetError, TlsError};
 use crate::http::url::NotUrl;
 use crate::interlock::Refused;
 use crate::net::NAMESERVER_PLACES;
@@ -23,6 +23,7 @@ pub fn error(error: Error, cert: &CertFacts, out: &mut Text<'_>) {
         Error::Http(e) => http(e, out),
         Error::Cloud(e) => cloud(e, out),
         Error::Journal(e) => journal(e, out),
+        Error::Fallback(e) => fallback(e, out),
         Error::Gzip => {
             out.str("the compressor failed: a defect of rdreport");
         }
@@ -63,6 +64,9 @@ pub fn no_target(why: NoTarget) -> &'static str {
         NoTarget::TooLong => "is too long once its variables are replaced",
         NoTarget::Variable => "holds a ${variable} that is not known",
         NoTarget::Path => "has no path from / on behind file:",
+        NoTarget::Hash => {
+            "is not fetched: rd.report.fallback.sha512= is not a SHA-512 (128 hexadecimal digits, with sha512- before or without)"
+        }
         NoTarget::RawSecrets => {
             "asks for files as they are, in which no secret is masked; set rd.report.journal.redact=off"
         }
@@ -97,6 +101,7 @@ pub fn action(action: Action, step: Step, out: &mut Text<'_>) {
         Step::Soon(seconds) => out.str(" in ").dec(seconds.into()).str(" seconds; any key stops it"),
         Step::Stopped => out.str(": stopped"),
         Step::Now => out.str(" now"),
+        Step::Superseded => out.str(" is not done: it would end what rdreport-fallback.target does"),
         Step::Would => out.str(" now, were this not below --root"),
         Step::Refused(e) => {
             out.str(": the kernel refused: ");
@@ -146,9 +151,9 @@ pub fn errno(e: Errno, out: &mut Text<'_>) {
 }
 
 /// Says how a sink's process ended that had no words of its own.
-pub fn ended<'a, 'b>(ended: Ended, out: &'a mut Text<'b>) -> &'a mut Text<'b> {
+pub fn ended<'a, 'b>(not_done: &str, ended: Ended, out: &'a mut Text<'b>) -> &'a mut Text<'b> {
     const SIGKILL: i32 = 9;
-    out.str("not delivered");
+    out.str(not_done);
     match ended {
         Ended::Exit(code) => out.str(": its process ended with status ").dec(code.into()),
         Ended::Signal(SIGKILL) => out.str(": its process was killed (signal 9), maybe since there is no memory left"),
@@ -267,6 +272,16 @@ fn cloud(error: CloudError, out: &mut Text<'_>) {
         }
     };
     out.str(known);
+}
+
+fn fallback(error: FallbackError, out: &mut Text<'_>) {
+    match error {
+        FallbackError::TooLarge => out.str("the configuration is larger than 8 MiB; make it smaller"),
+        FallbackError::Empty => out.str("the configuration is empty; check the URL"),
+        FallbackError::WrongHash => {
+            out.str("the configuration does not have the hash in rd.report.fallback.sha512=; correct one of them")
+        }
+    };
 }
 
 fn journal(error: JournalError, out: &mut Text<'_>) {

@@ -1,6 +1,7 @@
 //! Message bodies: chunked framing on the way out (RFC 9112 section 7.1), and every framing on the way in (section 6).
 
-use crate::error::HttpError;
+use crate::error::{Error, HttpError};
+use crate::sink::Sink;
 
 /// How a body's end is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,19 +69,18 @@ impl Decoder {
     }
 
     /// Takes `bytes` as they came and gives the pieces of the body in them to `out`.
-    pub fn feed(&mut self, bytes: &[u8], out: &mut dyn FnMut(&[u8])) -> Result<(), HttpError> {
+    pub fn feed(&mut self, bytes: &[u8], out: &mut dyn Sink) -> Result<(), Error> {
         let mut rest = bytes;
         while let Some((byte, after)) = rest.split_first() {
             rest = match self.state {
                 State::Done => return Ok(()),
                 State::UntilClose => {
-                    out(rest);
-                    return Ok(());
+                    return out.put(rest);
                 }
                 State::Data { left, chunked } => {
                     let take = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
                     let (data, next) = rest.split_at(take);
-                    out(data);
+                    out.put(data)?;
                     self.state = match left.saturating_sub(take as u64) {
                         0 if chunked => State::DataEnd,
                         0 => State::Done,
@@ -158,10 +158,10 @@ pub fn chunk_head(len: usize) -> [u8; CHUNK_HEAD] {
 mod tests {
     use super::*;
 
-    fn decode(framing: Framing, bytes: &[u8], piece: usize) -> Result<(Vec<u8>, Decoder), HttpError> {
+    fn decode(framing: Framing, bytes: &[u8], piece: usize) -> Result<(Vec<u8>, Decoder), Error> {
         let (mut out, mut decoder) = (Vec::new(), Decoder::new(framing));
         for part in bytes.chunks(piece) {
-            decoder.feed(part, &mut |data| out.extend_from_slice(data))?;
+            decoder.feed(part, &mut out)?;
         }
         Ok((out, decoder))
     }
@@ -193,7 +193,7 @@ mod tests {
             let result = decode(Framing::Chunked, bytes.as_bytes(), 1);
             match bytes {
                 "1 x" => assert!(!result.unwrap().1.may_end()),
-                _ => assert_eq!(result.err(), Some(HttpError::NotHttp), "{bytes:?}"),
+                _ => assert_eq!(result.err(), Some(HttpError::NotHttp.into()), "{bytes:?}"),
             }
         }
         let long = format!("1;{}\r\n", "x".repeat(usize::from(LINE_MAX)));

@@ -52,6 +52,41 @@ impl Body for &[u8] {
     }
 }
 
+/// What becomes of the body of an answer that says that all is well.
+pub enum Keep<'k> {
+    /// As much as fits is kept; this is its length.
+    Start(&'k mut [u8], usize),
+    /// All is given on.
+    All(&'k mut dyn Whole),
+}
+
+/// Takes a whole body.
+pub trait Whole: Sink {
+    /// Forgets what came so far: it comes from its beginning.
+    fn restart(&mut self) -> Result<(), Error>;
+}
+
+impl Keep<'_> {
+    /// For an answer whose body does not matter.
+    pub fn nothing() -> Self {
+        Keep::Start(&mut [], 0)
+    }
+}
+
+impl Sink for Keep<'_> {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        match self {
+            Keep::Start(buf, kept) => {
+                let len = bytes.len().min(buf.len().saturating_sub(*kept));
+                put_at(buf, *kept, bytes.get(..len).unwrap_or_default());
+                *kept = kept.saturating_add(len);
+                Ok(())
+            }
+            Keep::All(whole) => whole.put(bytes),
+        }
+    }
+}
+
 /// How an exchange ended well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outcome {
@@ -91,8 +126,7 @@ pub struct Client<'a> {
 }
 
 impl Client<'_> {
-    /// Sends `body` to `url` by `method`, following redirects, and again after errors that may pass. As much of the answer's body as fits
-    /// goes into `keep`.
+    /// Sends `body` to `url` by `method`, following redirects, and again after errors that may pass.
     #[allow(clippy::too_many_arguments)] // as for `exchange`
     pub fn send(
         &self,
@@ -100,7 +134,7 @@ impl Client<'_> {
         url: &str,
         fields: &Fields<'_>,
         body: &mut dyn Body,
-        keep: &mut [u8],
+        keep: &mut Keep<'_>,
         deadline: Deadline,
         heard: &mut Heard,
     ) -> Result<Outcome, Error> {
@@ -126,7 +160,7 @@ impl Client<'_> {
         url: &str,
         fields: &Fields<'_>,
         body: &mut dyn Body,
-        keep: &mut [u8],
+        keep: &mut Keep<'_>,
         deadline: Deadline,
         heard: &mut Heard,
     ) -> Result<Outcome, Error> {
@@ -150,7 +184,7 @@ impl Client<'_> {
                 }
                 false => exchange(&mut tcp, method, &url, proxy.as_ref(), &fields, body, keep, deadline, heard)?,
             };
-            if !matches!(outcome.status, 307 | 308) {
+            if outcome.status < 300 {
                 return Ok(outcome);
             }
             let next = resolve(&url, &heard.location)?;
@@ -169,8 +203,8 @@ impl Client<'_> {
     }
 }
 
-/// Sends a request, one to a proxy if there is one, and receives its answer over `transport`. An answer that is neither 2xx nor 307 or 308 is an error; the target of the
-/// latter goes into `heard`.
+/// Sends a request, one to a proxy if there is one, and receives its answer over `transport`. An answer that is neither 2xx nor a redirect
+/// to be followed is an error; the target of the latter goes into `heard`.
 #[allow(clippy::too_many_arguments)] // one call in the binary; a struct would only name them twice
 pub fn exchange(
     transport: &mut dyn Transport,
@@ -179,7 +213,7 @@ pub fn exchange(
     proxy: Option<&Url<'_>>,
     fields: &Fields<'_>,
     body: &mut dyn Body,
-    keep: &mut [u8],
+    keep: &mut Keep<'_>,
     deadline: Deadline,
     heard: &mut Heard,
 ) -> Result<Outcome, Error> {
@@ -197,7 +231,7 @@ pub fn exchange(
     let mut outcome = Outcome { status: answer.status, sent: exchange.sent, kept: 0 };
     match answer.status {
         _ if answer.is_success() => {
-            let is_wanted = !keep.is_empty();
+            let is_wanted = !matches!(keep, Keep::Start([], _));
             if is_wanted {
                 exchange.deadline = deadline;
             }
@@ -207,12 +241,12 @@ pub fn exchange(
                 read => read?,
             };
         }
-        307 | 308 => {
+        status @ 301..=303 if method != "GET" => return Err(HttpError::RedirectRefused(status).into()),
+        301..=303 | 307 | 308 => {
             let target = answer.field("Location", &exchange.head).ok_or(HttpError::BadLocation)?;
             heard.location.clear();
             heard.location.push_str(target).map_err(|_| HttpError::BadLocation)?;
         }
-        status @ 301..=303 => return Err(HttpError::RedirectRefused(status).into()),
         407 if proxy.is_some() => return Err(HttpError::Proxy(407).into()),
         status => {
             let after = answer.field("Retry-After", &exchange.head);
@@ -359,21 +393,26 @@ impl<'t> Exchange<'t> {
         Ok(())
     }
 
-    /// Reads the answer's body, up to [`BODY_MAX`]; what is longer is left.
-    fn read_body(&mut self, answer: &Answer, keep: &mut [u8]) -> Result<usize, Error> {
+    /// Reads the answer's body: all of it where all is to be given on, else up to [`BODY_MAX`]. Gives how much was kept.
+    fn read_body(&mut self, answer: &Answer, keep: &mut Keep<'_>) -> Result<usize, Error> {
         let mut decoder = Decoder::new(answer.framing);
-        let (mut kept, mut total) = (0usize, 0u64);
-        let mut take = |data: &[u8]| {
-            let len = data.len().min(keep.len().saturating_sub(kept));
-            put_at(keep, kept, data.get(..len).unwrap_or_default());
-            kept = kept.saturating_add(len);
-            total = total.saturating_add(data.len() as u64);
+        // One that takes all says when it is too much.
+        let max = match keep {
+            Keep::Start(_, kept) => {
+                *kept = 0;
+                BODY_MAX
+            }
+            Keep::All(whole) => {
+                whole.restart()?;
+                u64::MAX
+            }
         };
-        decoder.feed(self.head.get(answer.len..self.received).unwrap_or_default(), &mut take)?;
+        decoder.feed(self.head.get(answer.len..self.received).unwrap_or_default(), keep)?;
         let mut read = 0u64;
-        while !decoder.is_done() && read < BODY_MAX {
+        while !decoder.is_done() && read < max {
+            let until = if max == BODY_MAX { self.deadline } else { retry::patience(self.deadline) };
             // The request has been sent: its buffer is free.
-            let n = self.transport.recv(&mut self.out, self.deadline)?;
+            let n = self.transport.recv(&mut self.out, until)?;
             if n == 0 {
                 if decoder.may_end() {
                     break;
@@ -381,9 +420,9 @@ impl<'t> Exchange<'t> {
                 return Err(HttpError::Cut.into());
             }
             read = read.saturating_add(n as u64);
-            decoder.feed(self.out.get(..n).unwrap_or_default(), &mut take)?;
+            decoder.feed(self.out.get(..n).unwrap_or_default(), keep)?;
         }
-        Ok(kept)
+        Ok(if let Keep::Start(_, kept) = keep { *kept } else { 0 })
     }
 }
 
@@ -501,6 +540,7 @@ mod tests {
     }
 
     fn run(peer: &mut Script, body: &mut dyn Body, keep: &mut [u8]) -> Result<Outcome, Error> {
+        let keep = &mut Keep::Start(keep, 0);
         let url = Url::parse("http://h/p").unwrap();
         let fields = Fields { content_type: None, gzip: false, length: body.length(), report_id: "id", own: b"" };
         exchange(peer, "POST", &url, None, &fields, body, keep, Deadline::after_ms(1000), &mut Heard::default())
@@ -524,7 +564,7 @@ mod tests {
         assert_eq!(run(&mut peer, &mut Long, &mut []).unwrap().sent, 100_000);
         let start = peer.heard.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
         let (mut body, mut decoder) = (Vec::new(), Decoder::new(crate::http::body::Framing::Chunked));
-        decoder.feed(&peer.heard[start..], &mut |data| body.extend_from_slice(data)).unwrap();
+        decoder.feed(&peer.heard[start..], &mut body).unwrap();
         assert!(decoder.is_done());
         assert_eq!(body, b"0123456789".repeat(10_000));
     }

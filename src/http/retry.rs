@@ -82,7 +82,7 @@ pub fn is_transient(error: Error) -> bool {
             matches!(status, 408 | 425 | 429 | 500..=599)
         }
         Error::Http(e) => matches!(e, HttpError::Cut | HttpError::Answered),
-        Error::Cloud(_) | Error::Journal(_) | Error::Gzip | Error::Output(_) => false,
+        Error::Cloud(_) | Error::Journal(_) | Error::Fallback(_) | Error::Gzip | Error::Output(_) => false,
     }
 }
 

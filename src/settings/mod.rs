@@ -180,7 +180,7 @@ pub struct Settings<'a> {
     pub journal_max: Option<u64>,
     /// URL of a configuration to fetch on failure.
     pub fallback: Option<&'a str>,
-    /// Its hash.
+    /// Its hash, as it is written; one that is none counts as one that does not fit.
     pub fallback_sha512: Option<&'a str>,
     /// User to create on failure.
     pub ssh: Option<&'a str>,
@@ -557,8 +557,8 @@ pub static KEYS: &[Key] = &[
         name: "fallback",
         value: "URL",
         default: "none",
-        help: "configuration to fetch on failure",
-        works: false,
+        help: "configuration to fetch on failure, for what rdreport-fallback.target starts",
+        works: true,
         secret: true,
         set: |s, v| text(&mut s.fallback, v),
     },
@@ -566,10 +566,14 @@ pub static KEYS: &[Key] = &[
         name: "fallback.sha512",
         value: "HASH",
         default: "none",
-        help: "its hash",
-        works: false,
+        help: "its SHA-512, hexadecimal, with 'sha512-' before it or without",
+        works: true,
         secret: false,
-        set: |s, v| text(&mut s.fallback_sha512, v),
+        set: |s, v| {
+            // One that cannot be one is kept: it must not become none.
+            s.fallback_sha512 = Some(v);
+            Ok(())
+        },
     },
     Key {
         name: "ssh",
@@ -676,7 +680,13 @@ impl<'a> Settings<'a> {
         };
         let value = match word.value.map(core::str::from_utf8) {
             Some(Ok(value)) => value.trim_ascii(),
-            Some(Err(_)) => return warnings.add(&[PREFIX, key.name, ": the value is not UTF-8 text; ignored"]),
+            Some(Err(_)) => {
+                // A hash that cannot be read must not become none.
+                if key.name == "fallback.sha512" {
+                    self.fallback_sha512 = Some("");
+                }
+                return warnings.add(&[PREFIX, key.name, ": the value is not UTF-8 text; ignored"]);
+            }
             None => "",
         };
         match (key.set)(self, value) {

@@ -205,6 +205,12 @@ impl Folder {
         put(file.as_fd(), content)
     }
 
+    /// Makes a file that was not there before, for root alone, for writing at its end.
+    pub fn new_secret(&self, name: &[u8]) -> Result<File, Errno> {
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        openat(&self.0, name, flags, Mode::from_raw_mode(0o600)).map(File)
+    }
+
     /// Gives the file `from` a second name, which nothing has yet.
     pub fn link(&self, from: &[u8], to: &[u8]) -> Result<(), Errno> {
         rustix::fs::linkat(&self.0, from, &self.0, to, AtFlags::empty())

@@ -33,6 +33,7 @@ const CALLS: &[u32] = &[
     sys::__NR_fstat,
     sys::__NR_newfstatat,
     sys::__NR_lseek,
+    sys::__NR_ftruncate,
     sys::__NR_connect,
     sys::__NR_bind,
     sys::__NR_setsockopt,

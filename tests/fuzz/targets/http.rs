@@ -8,7 +8,7 @@
 use heapless::String;
 use libfuzzer_sys::fuzz_target;
 use rdreport::error::{Error, NetError};
-use rdreport::http::client::{Body, Heard, Outcome, exchange, resolve};
+use rdreport::http::client::{Body, Heard, Keep, Outcome, exchange, resolve};
 use rdreport::http::head::Fields;
 use rdreport::http::url::Url;
 use rdreport::net::Transport;
@@ -77,7 +77,7 @@ fn run(mut peer: Script<'_>, body: Given) -> Ended {
     let (mut keep, mut heard, mut body) = ([0; 1000], Heard::default(), body);
     let sent = body.0 as u64;
     let deadline = Deadline::after_ms(60_000);
-    let ended = exchange(&mut peer, "POST", &url, None, &fields, &mut body, &mut keep, deadline, &mut heard);
+    let ended = exchange(&mut peer, "POST", &url, None, &fields, &mut body, &mut Keep::Start(&mut keep, 0), deadline, &mut heard);
     if let Ok(outcome) = ended {
         assert!(matches!(outcome.status, 200..=299 | 307 | 308));
         assert!(outcome.kept <= keep.len() && outcome.sent <= sent);

@@ -3,6 +3,7 @@
 The image is made of Debian's packages, which are downloaded and unpacked, not installed, into target/boot; a second run finds it there."""
 import base64
 import gzip
+import hashlib
 import json
 import os
 import platform
@@ -149,6 +150,27 @@ class Virtual(unittest.TestCase):
         self.assertIn("resource not found", status["message"])
         self.assertTrue(any(entry.get("_TRANSPORT") == b"kernel" for entry in arrived.journals[0]))
 
+    def test_a_fallback_reaches_the_disk(self):
+        with tempfile.TemporaryDirectory() as folder:
+            disk = os.path.join(folder, "disk")
+            os.makedirs(os.path.join(folder, "root/etc"))
+            with open(disk, "wb") as file:
+                file.truncate(32 << 20)
+            subprocess.run(["mkfs.ext4", "-q", "-L", "root", "-O", "^has_journal", "-d", os.path.join(folder, "root"), disk], check=True)
+            fallback = ignition(storage={"files": [{"path": "/etc/fallback", "contents": {"source": "data:,it%20is%20here"}}]})
+            config = ignition(ignition={"config": {"merge": [{"source": "SERVER/missing.ign"}]}})
+            # The root file system is read-only until Ignition comes, and then nothing of it stays in memory. (In the end it
+            # wants SELinux labels, for which nothing is here: its unit fails behind what is looked at.)
+            machine = self.machine("ignition", "ignition.firstboot", "ignition.platform.id=qemu", "root=LABEL=root", "ro", "rootflags=sync", "ip=dhcp",
+                                   "quiet", "rd.report.url=SERVER/status", "rd.report.fallback=SERVER/fallback.ign",
+                                   "rd.report.fallback.sha512=" + hashlib.sha512(fallback.encode()).hexdigest(), memory=1024, config=config,
+                                   more=("-drive", f"file={disk},if=virtio,format=raw"), served={"/fallback.ign": fallback})
+            self.arrived(machine, 1, 240)
+            self.assertTrue(machine.wait(lambda *_: "Press Enter for maintenance" in machine.console(), 300), machine.console())
+            self.assertIn("rdreport-fallback.target is started", machine.console())
+            found = subprocess.run(["debugfs", "-R", "cat /etc/fallback", disk], capture_output=True, check=True).stdout
+            self.assertEqual(found, b"it is here", machine.console())
+
 
 class Namespace(unittest.TestCase):
     @classmethod
@@ -266,6 +288,74 @@ class Namespace(unittest.TestCase):
         early = next(u for u in arrived.statuses[0]["failed_units"] if u["unit"] == "early.service")
         self.assertEqual(early["exit_status"], 7)
         self.assertIn("nothing works", early["last_lines"])
+
+    FALLBACK = ignition(storage={"files": [{"path": "/etc/fallback", "contents": {"source": "data:,it%20is%20here"}}]})
+    # What an image may attach: it shows what came of it, and that another failure changes nothing.
+    ATTACHED = {
+        "usr/lib/ignition/base.d/10-base.ign": ignition(storage={"files": [{"path": "/etc/base", "contents": {"source": "data:,%20and%20the%20base"}}]}),
+        "etc/systemd/system/rdreport-fallback.target.wants/show.service": "-> ../show.service",
+        "etc/systemd/system/show.service":
+            "[Unit]\nDefaultDependencies=no\nAfter=rdreport-fallback-ignition.service\nIgnoreOnIsolate=yes\n"
+            "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'exec > /dev/console; echo \"in the file: $(cat /sysroot/etc/fallback /sysroot/etc/base)\";"
+            " systemctl --no-block isolate emergency.target; sleep 1; "
+            "  echo \"after another failure: $(systemctl is-active rdreport-fallback-ignition.service)\"'\n"}
+
+    def fall_back(self, *words, served=FALLBACK, sha512=None, **options):
+        sha512 = sha512 or hashlib.sha512(served.encode()).hexdigest()
+        return self.boot(f"rd.report.fallback={SERVER}/fallback.ign", f"rd.report.fallback.sha512=sha512-{sha512}", *words,
+                         served={"/fallback.ign": served}, **options)
+
+    def test_a_fallback_is_worked_on_by_ignition(self):
+        arrived = self.fall_back("rd.report.action=poweroff", config=self.BAD, files=self.ATTACHED, console="after another failure")
+        self.failed(arrived, "ignition-fetch-offline.service", "Ignition failed")
+        for said in (f"put in place ({len(self.FALLBACK)} bytes", "rdreport-fallback.target is started", "in the file: it is here and the base",
+                     "rd.report.action=poweroff is not done", "after another failure: active"):
+            self.assertIn(said, arrived.console)
+        self.assertFalse(arrived.has_ended)
+
+    def test_a_fallback_does_not_stop_the_shell_but_goes_first(self):
+        halt = "#!/bin/sh\necho and now it is halted > /dev/console\nexec sleep 1000\n"
+        # What failed was named on the command line, where Ignition looks first.
+        arrived = self.fall_back("rd.shell=0", "ignition.firstboot", "ignition.platform.id=metal", f"ignition.config.url={SERVER}/missing.ign",
+                                 files={**self.ATTACHED, "usr/sbin/halt": halt}, console="and now it is halted")
+        self.failed(arrived, "ignition-fetch.service", "resource not found")
+        self.assertIn("in the file: it is here and the base", arrived.console)
+        self.assertLess(arrived.console.index("Finished"), arrived.console.index("and now it is halted"))
+
+    def test_a_fallback_does_not_wait_for_a_disk_for_ever(self):
+        arrived = self.fall_back(config=self.BAD, console="Press Enter for maintenance", files={
+            "etc/systemd/system/never.service": "[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nExecStart=/bin/sleep 1000\n",
+            "etc/systemd/system/sysroot.mount.d/never.conf": "[Unit]\nRequires=never.service\nAfter=never.service\n",
+            "etc/systemd/system/rdreport-fallback-ignition.service.d/sooner.conf": "[Unit]\nJobTimeoutSec=3\n"})
+        self.failed(arrived, "ignition-fetch-offline.service", "Ignition failed")
+        self.assertLess(arrived.console.index("rdreport-fallback.target is started"), arrived.console.index("Press Enter"))
+        self.assertIn("Timed out", arrived.console)
+
+    def test_a_boot_goes_on_with_a_fallback(self):
+        arrived = self.fall_back(config=self.BAD, console="the boot went on", files={
+            "etc/systemd/system/rdreport-fallback.target.wants/go-on.service": "-> ../go-on.service",
+            "etc/systemd/system/go-on.service":
+                "[Unit]\nDefaultDependencies=no\nRequires=rdreport-fallback-ignition.service\nAfter=rdreport-fallback-ignition.service\n"
+                "Before=emergency.service\n"
+                "[Service]\nType=oneshot\nExecStart=/usr/bin/systemctl --no-block switch-root /sysroot\n",
+            "newroot/sbin/init": "#!/bin/busybox sh\necho the boot went on: $(/bin/busybox cat /etc/fallback) > /dev/console\n"
+                                 "/bin/busybox poweroff -f\n"})
+        self.failed(arrived, "ignition-fetch-offline.service", "Ignition failed")
+        self.assertIn("the boot went on: it is here", arrived.console)
+
+    def test_a_fallback_that_ignition_refuses(self):
+        arrived = self.fall_back(config=self.BAD, served=self.BAD, console="Press Enter for maintenance", files=self.ATTACHED)
+        self.failed(arrived, "ignition-fetch-offline.service", "Ignition failed")
+        self.assertIn("put in place", arrived.console)
+        self.assertIn("Failed to start rdreport-fallback-i", arrived.console)
+
+    def test_a_fallback_that_is_another(self):
+        arrived = self.fall_back("rd.report.action=poweroff", config=self.BAD, sha512=128 * "0", files=self.ATTACHED, ends=True)
+        self.failed(arrived, "ignition-fetch-offline.service", "Ignition failed")
+        self.assertIn("not put in place: the configuration does not have the hash", arrived.console)
+        self.assertNotIn("rdreport-fallback.target is started", arrived.console)
+        self.assertNotIn("in the file:", arrived.console)
+        self.assertTrue(arrived.has_ended)
 
     def test_ipv6_alone(self):
         arrived = self.boot(config=self.BAD, net="ipv6", server="http://[fd00::2]:8000")

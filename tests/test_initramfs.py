@@ -11,9 +11,12 @@ HOOKS = os.path.join(FOLDER, "dracut")
 
 
 class Install(unittest.TestCase):
-    def install(self, kind):
+    def install(self, kind, files=()):
         to = tempfile.TemporaryDirectory()
         self.addCleanup(to.cleanup)
+        for path in files:
+            os.makedirs(os.path.join(to.name, os.path.dirname(path)), exist_ok=True)
+            open(os.path.join(to.name, path), "w").close()
         subprocess.run([os.path.join(FOLDER, "install"), kind], check=True,
                        env={**os.environ, "DESTDIR": to.name, "RDREPORT": BINARY})
         return to.name, {os.path.relpath(os.path.join(folder, name), to.name)
@@ -22,7 +25,9 @@ class Install(unittest.TestCase):
     def test_each_kind(self):
         for kind, files in {
             "dracut": {"usr/lib/dracut/modules.d/97rdreport/module-setup.sh",
-                       "usr/lib/dracut/modules.d/97rdreport/rdreport-failed.service"},
+                       "usr/lib/dracut/modules.d/97rdreport/rdreport-failed.service",
+                       "usr/lib/dracut/modules.d/97rdreport/rdreport-fallback.target",
+                       "usr/lib/dracut/modules.d/97rdreport/rdreport-fallback-ignition.service"},
             "initramfs-tools": {"usr/share/initramfs-tools/hooks/rdreport",
                                 "usr/share/initramfs-tools/scripts/panic/rdreport"},
             "mkinitcpio": {"usr/lib/initcpio/install/rdreport", "usr/lib/initcpio/hooks/rdreport"},
@@ -42,7 +47,10 @@ class Install(unittest.TestCase):
 
     def test_units_are_enabled_and_valid(self):
         folder, found = self.install("systemd")
-        for unit in ("failed", "succeeded", "stuck"):
+        self.assertIn("usr/lib/systemd/system/rdreport-fallback.target", found)
+        self.assertFalse([name for name in found if "ignition" in name], "Ignition is not there")
+        folder, found = self.install("systemd", ["usr/bin/ignition"])
+        for unit in ("failed", "succeeded", "stuck", "fallback-ignition"):
             links = [name for name in found if name.endswith(f".wants/rdreport-{unit}.service")]
             self.assertEqual(len(links), 1)
             self.assertTrue(os.path.exists(os.path.join(folder, links[0])))
@@ -56,7 +64,7 @@ class Install(unittest.TestCase):
     def test_shell_passes_shellcheck(self):
         for name in subprocess.run(["find", FOLDER, "-type", "f"], check=True, stdout=subprocess.PIPE,
                                    text=True).stdout.split():
-            if name.endswith((".service", ".conf")):
+            if name.endswith((".service", ".target", ".conf")):
                 continue
             with open(name) as file:
                 first = file.readline()
@@ -96,7 +104,7 @@ class Hooks(unittest.TestCase):
     def test_the_network_is_asked_for_when_it_is_needed(self):
         for cmdline, expected in [("quiet", []), ("rd.report.journal=file:/dev/ttyS1", []),
                                   ("rd.report.journal=vsock://2:1", []),
-                                  ("rd.report.url=http://h/", ["rd.neednet=1"]),
+                                  ("rd.report.url=http://h/", ["rd.neednet=1"]), ("rd.report.fallback=http://h/", ["rd.neednet=1"]),
                                   ("rd.report.journal=file:/j rd.report.journal=https://h/", ["rd.neednet=1"]),
                                   ("coreos.status.url=http://h/", ["rd.neednet=1"])]:
             self.assertEqual(self.source("rdreport-net.sh", cmdline), expected, cmdline)

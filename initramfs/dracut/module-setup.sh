@@ -24,7 +24,9 @@ install() {
     # Before the scripts that set up the network, which read what it asks for.
     inst_hook cmdline 05 "$moddir/rdreport-net.sh"
     if dracut_module_included systemd; then
+        inst_simple "$moddir/rdreport-fallback.target" "$systemdsystemunitdir/rdreport-fallback.target"
         while read -r unit wants; do
+            [[ $unit != *-ignition.service || -e $initdir/usr/bin/ignition ]] || continue
             inst_simple "$moddir/$unit" "$systemdsystemunitdir/$unit"
             mkdir -p "$initdir$systemdsystemunitdir/$wants.wants"
             ln_r "$systemdsystemunitdir/$unit" "$systemdsystemunitdir/$wants.wants/$unit"
@@ -32,6 +34,7 @@ install() {
 rdreport-failed.service emergency.target
 rdreport-succeeded.service initrd.target
 rdreport-stuck.service sysinit.target
+rdreport-fallback-ignition.service rdreport-fallback.target
 END
     else
         inst_hook cmdline 06 "$moddir/rdreport-stuck.sh"

@@ -32,22 +32,25 @@ class Sink(http.server.BaseHTTPRequestHandler):
             self.server.changed.notify_all()
 
     def do_GET(self):
-        self.answer(404)
+        body = self.server.files.get(self.path)
+        self.answer(404) if body is None else self.answer(200, body.encode())
 
-    def answer(self, status):
+    def answer(self, status, body=b""):
         self.send_response(status)
-        self.send_header("Content-Length", "0")
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        self.wfile.write(body)
 
     def log_message(self, *_):
         pass
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Its requests are in `posts`, each with the time since `began`; `changed` is told of each."""
+    """Its requests are in `posts`, each with the time since `began`; `changed` is told of each. `files` can be fetched, by path."""
 
-    def __init__(self, address, port=0):
+    def __init__(self, address, port=0, files=None):
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self.files = files or {}
         self.posts, self.changed, self.began = [], threading.Condition(), time.monotonic()
         super().__init__((address, port), Sink)
         threading.Thread(target=self.serve_forever, daemon=True).start()

@@ -20,9 +20,9 @@ def accelerator():
 class Machine:
     """A virtual machine that boots `image`, of the tree `root`. In `words`, the command line, SERVER is where the server is."""
 
-    def __init__(self, root, image, words, memory=512, config=None, more=()):
+    def __init__(self, root, image, words, memory=512, config=None, more=(), served=None):
         self.folder = tempfile.mkdtemp(prefix="rdreport-vm-")
-        self.server = Server("127.0.0.1")
+        self.server = Server("127.0.0.1", files=served)
         self.events = []
         kernel = next(name for name in os.listdir(os.path.join(root, "boot")) if name.startswith("vmlinuz-"))
         libraries = [os.path.join(root, "usr/lib/x86_64-linux-gnu"), os.path.join(root, "usr/lib/x86_64-linux-gnu/systemd")]

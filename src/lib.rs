@@ -34,6 +34,7 @@ pub mod report;
 pub mod run;
 pub mod settings;
 pub mod sink;
+pub mod start;
 pub mod sys;
 pub mod target;
 pub mod text;

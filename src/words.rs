@@ -7,6 +7,7 @@ use crate::interlock::Refused;
 use crate::net::NAMESERVER_PLACES;
 use crate::net::trust::CertFacts;
 use crate::settings::{Action, State};
+use crate::start::Started;
 use crate::sys::Errno;
 use crate::sys::process::Ended;
 use crate::target::NoTarget;
@@ -102,6 +103,20 @@ pub fn action(action: Action, step: Step, out: &mut Text<'_>) {
             errno(e, out);
             out
         }
+    };
+}
+
+/// Says what became of starting a unit.
+pub fn started(unit: &str, started: Started, out: &mut Text<'_>) {
+    out.str(unit);
+    match started {
+        Started::Now => out.str(" is started"),
+        Started::Would => out.str(" is started, were this not below --root"),
+        Started::NoSystemd => out.str(" is not started: there is no systemctl here"),
+        Started::Failed(Ended::Exit(status)) => {
+            out.str(" is not started: systemctl ended with status ").dec(status.into())
+        }
+        Started::Failed(_) => out.str(" is not started: systemctl did not end by itself"),
     };
 }
 

@@ -1,0 +1,57 @@
+//! Starts a unit of the initramfs' systemd, by `systemctl`: its bus is no protocol of ours, and what brings systemd into an image brings
+//! `systemctl` along.
+
+use crate::sys::file::Root;
+use crate::sys::process::{Child, Ended, Stop};
+use crate::sys::time::Deadline;
+use core::ffi::CStr;
+
+/// Milliseconds that `systemctl` is given: it queues the job, and does not wait for the unit.
+const START_MS: u64 = 5_000;
+
+/// What became of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Started {
+    /// The job was queued.
+    Now,
+    /// It would have been, were this not below `--root`.
+    Would,
+    /// There is no `systemctl`.
+    NoSystemd,
+    /// `systemctl` ended so, and has said why on standard error; or no process can be made for it, which looks like status 127.
+    Failed(Ended),
+}
+
+/// Starts `unit`, unless this is below `--root`. At the latest `START_MS` later it returns, whatever systemd does, or as soon as `stop`
+/// says so.
+pub fn start_unit(root: &Root, unit: &CStr, stop: &Stop) -> Started {
+    if !root.is_real() {
+        return Started::Would;
+    }
+    for path in [c"/usr/bin/systemctl", c"/bin/systemctl"] {
+        if root.node(path.to_bytes()).is_ok() {
+            // An agent that asks for passwords would hold our pipe open.
+            let ended = match Child::command(&[path, c"--no-ask-password", c"--no-block", c"start", unit]) {
+                Ok(child) => child.wait(stop, Deadline::after_ms(START_MS), &mut [0; 64]).0,
+                Err(_) => Ended::Exit(127),
+            };
+            return if ended == Ended::Exit(0) { Started::Now } else { Started::Failed(ended) };
+        }
+    }
+    Started::NoSystemd
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn below_another_root_nothing_is_run() {
+        let dir = std::env::temp_dir().join(std::format!("rdreport-start-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("usr/bin")).unwrap();
+        std::fs::write(dir.join("usr/bin/systemctl"), "").unwrap();
+        let root = Root::new(Some(dir.to_str().unwrap().as_bytes())).unwrap();
+        assert_eq!(start_unit(&root, c"sshd.service", &Stop::none()), Started::Would);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -14,6 +14,7 @@
 
 extern crate alloc;
 
+pub mod accounts;
 pub mod action;
 pub mod args;
 pub mod build_date;
@@ -26,10 +27,12 @@ pub mod encode;
 pub mod error;
 pub mod gzip;
 pub mod http;
+pub mod ignition;
 pub mod interlock;
 pub mod journal;
 pub mod net;
 pub mod own_fields;
+pub mod public_key;
 pub mod report;
 pub mod run;
 pub mod settings;

@@ -225,7 +225,7 @@ impl Table {
 }
 
 /// Puts a file into the place of the one called `name`; that one stays until the new one is whole.
-pub fn replace(folder: &Folder, name: &[u8], content: &[u8], access: &Access) -> Result<(), Errno> {
+fn replace(folder: &Folder, name: &[u8], content: &[u8], access: &Access) -> Result<(), Errno> {
     let mut new = heapless::Vec::<u8, 32>::from_slice(name).unwrap_or_default();
     let _ = new.extend_from_slice(b".rdreport");
     // What an earlier run left behind when it was killed.

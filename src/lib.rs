@@ -37,6 +37,7 @@ pub mod report;
 pub mod run;
 pub mod settings;
 pub mod sink;
+pub mod ssh;
 pub mod start;
 pub mod sys;
 pub mod target;

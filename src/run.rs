@@ -24,14 +24,14 @@ use crate::settings::{Action, CMDLINE_MAX, KEYS, PREFIX, Settings, State, Warnin
 use crate::sink::{Sink, put_all};
 use crate::sys::Errno;
 use crate::sys::file::Root;
-use crate::sys::machine::Keys;
+use crate::sys::machine::{Keys, is_initramfs};
 use crate::sys::process::{self, Args, Child, Ended, Output, Stop, WORDS_MAX};
 use crate::sys::random;
 use crate::sys::sandbox;
 use crate::sys::time::Deadline;
 use crate::target::{self, Kind, NoTarget, Target, Variables};
 use crate::text::{DECIMAL_MAX, Text, decimal};
-use crate::{console, device, gzip, own_fields, words};
+use crate::{console, device, gzip, own_fields, ssh, words};
 use alloc::vec;
 use alloc::vec::Vec;
 use heapless::Vec as Bounded;
@@ -313,7 +313,8 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let platform = cloud::recognise(&settings, cmdline, root);
     let mut clouds = cloud::services(platform.as_ref(), &settings, root, state);
     let acts = matches!(state, State::Failed | State::Stuck) && settings.action != Action::None;
-    if settings.is_idle() && clouds.is_empty() && !acts {
+    let ssh_user = settings.ssh.filter(|_| cfg!(feature = "ssh") && state == State::Failed);
+    if settings.is_idle() && clouds.is_empty() && !acts && ssh_user.is_none() {
         print_warnings(&warnings);
         say(&mut |line| {
             line.str(
@@ -322,7 +323,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         });
         return DONE;
     }
-    if !settings.on.contains(state) && !settings.journal_on.contains(state) && !acts {
+    if !settings.on.contains(state) && !settings.journal_on.contains(state) && !acts && ssh_user.is_none() {
         say(&mut |line| {
             line.str("'").str(state.as_str()).str("' is not reported; set rd.report.on= to change that");
         });
@@ -347,6 +348,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         return print(&mut |out| {
             sinks.iter().try_for_each(|sink| describe(&run, sink, out))?;
             clouds.iter().try_for_each(|service| service.describe(out))?;
+            ssh_user.map_or(Ok(()), |name| ssh::describe(root, name, &settings, out))?;
             if acts { put_all(out, &["    then: ", settings.action.as_str(), "\n"]) } else { Ok(()) }
         });
     }
@@ -464,6 +466,11 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         let child = if stop.is_asked() { Err(Errno::CANCELED) } else { Child::spawn(&mut work) };
         let _ = children.push(Some(child));
     }
+    // While they send: it takes none of their time, and is there if they hang.
+    let platform_name = run.platform.map_or("", |platform| platform.name);
+    let opened = ssh_user
+        .filter(|_| !stop.is_asked())
+        .map(|name| (name, ssh::open(root, name, &settings, platform_name, &stop)));
     // The secrets of the header fields are needed no more.
     let kernel = run.facts.kernel.clone();
     drop(run);
@@ -485,6 +492,10 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         };
         console::print(root, line(&mut words, &mut buf));
     }
+    // Now that there is a network, if there is to be one.
+    if let Some((name, opened)) = &opened {
+        say_at_last(root, &mut |line| words::ssh(name, opened, line));
+    }
     // What cannot be used as it is set cannot be delivered by another run either.
     lock.settle(undelivered == bad);
     if acts {
@@ -494,13 +505,13 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     if undelivered == 0 { DONE } else { UNDELIVERED }
 }
 
-/// Waits for the watchdog's time; gives whether this is the initramfs still. What takes over from one removes its files.
+/// Waits for the watchdog's time; gives whether this is the initramfs still.
 fn is_stuck(root: &Root, after_s: u32) -> bool {
     if after_s == 0 {
         return false;
     }
     Keys::none().pressed(Deadline::after_boot_ms(u64::from(after_s).saturating_mul(1000)));
-    ["init", "etc/initrd-release"].iter().any(|path| root.node(path).is_ok())
+    is_initramfs(root)
 }
 
 /// What could not be read of the journal so far, as warnings.
@@ -653,6 +664,9 @@ fn check(root: &Root, stdin: bool) -> u8 {
     let settings = Settings::parse(cmdline, &mut warnings);
     let platform = cloud::recognise(&settings, cmdline, root);
     let mut run = Run::prepare(root, &settings, cmdline, State::Failed, None, platform, &mut warnings);
+    if cfg!(feature = "ssh") {
+        ssh::warn(root, &settings, run.platform.map_or("", |platform| platform.name), &mut warnings);
+    }
     let status = print(&mut |out| {
         put_all(out, &["settings:\n"])?;
         for key in KEYS {
@@ -682,6 +696,9 @@ fn check(root: &Root, stdin: bool) -> u8 {
             put_all(out, &["  ", state.as_str(), if is_nothing { ": nothing\n" } else { ":\n" }])?;
             sinks.iter().try_for_each(|sink| describe(&run, sink, out))?;
             clouds.iter().try_for_each(|service| service.describe(out))?;
+            if let Some(name) = settings.ssh.filter(|_| cfg!(feature = "ssh") && state == State::Failed) {
+                ssh::describe(root, name, &settings, out)?;
+            }
         }
         Ok(())
     });

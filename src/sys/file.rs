@@ -238,15 +238,18 @@ impl Folder {
         openat(&self.0, name, flags, Mode::from_raw_mode(mode)).map(File)
     }
 
-    /// Opens the folder `name`, which a symbolic link is not, and makes it if it is not there.
+    /// Opens the folder `name`, which a symbolic link is not, and makes it with this mode if it is not there.
     pub fn make_folder(&self, name: &[u8], mode: u32) -> Result<Folder, Errno> {
-        match rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(mode)) {
-            Ok(()) | Err(Errno::EXIST) => {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                openat(&self.0, name, flags, Mode::empty()).map(Folder)
-            }
-            Err(e) => Err(e),
+        let mode = Mode::from_raw_mode(mode);
+        let made = rustix::fs::mkdirat(&self.0, name, mode);
+        made.or_else(|e| if e == Errno::EXIST { Ok(()) } else { Err(e) })?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = openat(&self.0, name, flags, Mode::empty())?;
+        if made.is_ok() {
+            // Whatever the umask is.
+            fchmod(&folder, mode)?;
         }
+        Ok(Folder(folder))
     }
 
     /// Makes it somebody's.

@@ -31,7 +31,7 @@ use crate::sys::sandbox;
 use crate::sys::time::Deadline;
 use crate::target::{self, Kind, NoTarget, Target, Variables};
 use crate::text::{DECIMAL_MAX, Text, decimal};
-use crate::{console, device, gzip, own_fields, ssh, words};
+use crate::{console, device, gzip, net, own_fields, ssh, words};
 use alloc::vec;
 use alloc::vec::Vec;
 use heapless::Vec as Bounded;
@@ -494,7 +494,8 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     }
     // Now that there is a network, if there is to be one.
     if let Some((name, opened)) = &opened {
-        say_at_last(root, &mut |line| words::ssh(name, opened, line));
+        let addresses = net::reachable();
+        say_at_last(root, &mut |line| words::ssh(name, opened, &addresses, line));
     }
     // What cannot be used as it is set cannot be delivered by another run either.
     lock.settle(undelivered == bad);

@@ -178,9 +178,9 @@ pub fn describe(root: &Root, name: &str, settings: &Settings<'_>, out: &mut dyn 
         &[
             "    then: user ",
             name,
-            " with ",
+            " with the keys of rd.report.ssh.key= (",
             decimal(settings.ssh_key.len() as u64, &mut [0; DECIMAL_MAX]),
-            " keys of rd.report.ssh.key= and those of Ignition's configuration; SSH by ",
+            ") and of Ignition's configuration; SSH by ",
             server,
             "\n",
         ],

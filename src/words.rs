@@ -5,9 +5,8 @@ use crate::action::Step;
 use crate::error::{CloudError, Error, HttpError, JournalError, NetError, TlsError};
 use crate::http::url::NotUrl;
 use crate::interlock::Refused;
-use crate::net;
-use crate::net::NAMESERVER_PLACES;
 use crate::net::trust::CertFacts;
+use crate::net::{self, NAMESERVER_PLACES};
 use crate::settings::{Action, State};
 use crate::ssh::{self, NotOpened, Opened, Server};
 use crate::start::Started;
@@ -17,6 +16,7 @@ use crate::target::NoTarget;
 use crate::text::Text;
 #[cfg(feature = "tls")]
 use crate::text::rfc3339;
+use core::net::IpAddr;
 
 /// Says what an error means. `cert` is what the server's certificate says of itself, if one came.
 pub fn error(error: Error, cert: &CertFacts, out: &mut Text<'_>) {
@@ -109,8 +109,8 @@ pub fn action(action: Action, step: Step, out: &mut Text<'_>) {
     };
 }
 
-/// Says what became of the SSH user, and where it can be reached.
-pub fn ssh(name: &str, opened: &Result<Opened, NotOpened>, out: &mut Text<'_>) {
+/// Says what became of the SSH user, and at which of `addresses` it can be reached.
+pub fn ssh(name: &str, opened: &Result<Opened, NotOpened>, addresses: &[IpAddr], out: &mut Text<'_>) {
     out.str("rd.report.ssh=").str(name).str(": ");
     let opened = match opened {
         Ok(opened) => opened,
@@ -141,8 +141,7 @@ pub fn ssh(name: &str, opened: &Result<Opened, NotOpened>, out: &mut Text<'_>) {
         Some((server, result)) => started(server.name(), result, out),
     }
     if let Some((_, Started::Now)) = opened.server {
-        let addresses = net::reachable();
-        for address in &addresses {
+        for address in addresses {
             out.str("; ssh ").str(name).str("@");
             net::put_address(address, out);
         }

@@ -131,8 +131,8 @@ class BelowRoot(unittest.TestCase):
         for state in ("running", "stuck", "succeeded"):
             self.assertEqual(root.run(state, "--force").returncode, 0)
             self.assertEqual(self.read(root, "etc/passwd"), self.PASSWD)
-        self.assertIn("then: user core with 1 keys of rd.report.ssh.key=", root.run("failed", "--dry-run").stdout)
-        self.assertIn("then: user core with 1 keys of rd.report.ssh.key=", root.run("check").stdout)
+        self.assertIn("then: user core with the keys of rd.report.ssh.key= (1) and of Ignition's configuration; SSH by no server", root.run("failed", "--dry-run").stdout)
+        self.assertIn("then: user core with the keys of rd.report.ssh.key= (1) and of Ignition's configuration; SSH by no server", root.run("check").stdout)
         self.assertEqual(self.read(root, "etc/passwd"), self.PASSWD)
 
     def test_the_report_does_not_wait_for_it_nor_it_for_the_report(self):

@@ -388,14 +388,17 @@ class BelowRoot(unittest.TestCase):
                     self.assertEqual(self.keys(root), [public()])
 
     def test_kills_at_any_time(self):
-        """What strace makes of it: killed at each of its renames, nobody can log in; the next run finishes."""
-        for which in range(1, 5):
+        """Killed at each of its renames (of the report's marker, the keys, shadow, group and passwd), nobody can log in; the next run
+        finishes."""
+        for which in range(1, 6):
             with self.subTest(rename=which):
                 root = self.root(keys=[public()])
                 killed = subprocess.run(["strace", "-qq", "-o", "/dev/null", "-e", "trace=renameat",
                                          "-e", f"inject=renameat:signal=SIGKILL:when={which}+10", BINARY, "--root", root.path, "failed"],
                                         stderr=subprocess.DEVNULL, timeout=PATIENCE, check=False)
                 self.assertEqual(killed.returncode, -9)
+                self.assertEqual(self.read(root, "etc/passwd"), self.PASSWD)
+                self.assertEqual("core" in self.read(root, "etc/group"), which > 4)
                 self.said(root)
                 self.assertTrue(self.read(root, "etc/passwd").endswith("core:x:1000:1000:rdreport:/home/core:/bin/sh\n"))
                 self.assertEqual(self.keys(root), [public()])
@@ -524,6 +527,9 @@ class Servers(InNamespace):
         said = inside("/rdreport", "failed").stdout
         self.assertIn("user core is made with 2 keys; sshd is started; ssh core@192.0.2.5; ssh core@2001:db8::5\n", said)
         self.check_who_gets_in(inside)
+        # What would become of it if the password were the usual one for those who are locked.
+        inside("tee", "/etc/shadow", input="root:*:::::::\ncore:!:::::::\n")
+        self.assertIn("Permission denied (publickey)", self.client("-i", key(), "-o", "BatchMode=yes").stdout)
 
     def test_dropbear(self):
         inside = self.machine()

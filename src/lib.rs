@@ -14,6 +14,7 @@
 
 extern crate alloc;
 
+pub mod accounts;
 pub mod action;
 pub mod args;
 pub mod build_date;
@@ -27,14 +28,17 @@ pub mod error;
 pub mod fallback;
 pub mod gzip;
 pub mod http;
+pub mod ignition;
 pub mod interlock;
 pub mod journal;
 pub mod net;
 pub mod own_fields;
+pub mod public_key;
 pub mod report;
 pub mod run;
 pub mod settings;
 pub mod sink;
+pub mod ssh;
 pub mod start;
 pub mod sys;
 pub mod target;

@@ -25,14 +25,14 @@ use crate::sink::{Sink, put_all};
 use crate::start::{Started, start_unit};
 use crate::sys::Errno;
 use crate::sys::file::Root;
-use crate::sys::machine::Keys;
+use crate::sys::machine::{Keys, is_initramfs};
 use crate::sys::process::{self, Args, Child, Ended, Output, Stop, WORDS_MAX};
 use crate::sys::random;
 use crate::sys::sandbox;
 use crate::sys::time::Deadline;
 use crate::target::{self, Kind, NoTarget, Target, Variables};
 use crate::text::{DECIMAL_MAX, Text, decimal};
-use crate::{console, device, fallback, gzip, own_fields, words};
+use crate::{console, device, fallback, gzip, net, own_fields, ssh, words};
 use alloc::vec;
 use alloc::vec::Vec;
 use heapless::Vec as Bounded;
@@ -337,7 +337,9 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let mut clouds = cloud::services(platform.as_ref(), &settings, root, state);
     let acts = matches!(state, State::Failed | State::Stuck) && settings.action != Action::None;
     let fetches = state == State::Failed && settings.fallback.is_some();
-    if settings.is_idle() && clouds.is_empty() && !acts && !fetches {
+    let ssh_user = settings.ssh.filter(|_| cfg!(feature = "ssh") && state == State::Failed);
+    let does_more = acts || fetches || ssh_user.is_some();
+    if settings.is_idle() && clouds.is_empty() && !does_more {
         print_warnings(&warnings);
         say(&mut |line| {
             line.str(
@@ -346,7 +348,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         });
         return DONE;
     }
-    if !settings.on.contains(state) && !settings.journal_on.contains(state) && !acts && !fetches {
+    if !settings.on.contains(state) && !settings.journal_on.contains(state) && !does_more {
         say(&mut |line| {
             line.str("'").str(state.as_str()).str("' is not reported; set rd.report.on= to change that");
         });
@@ -371,6 +373,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         return print(&mut |out| {
             sinks.iter().try_for_each(|sink| describe(&run, sink, out))?;
             clouds.iter().try_for_each(|service| service.describe(out))?;
+            ssh_user.map_or(Ok(()), |name| ssh::describe(root, name, &settings, out))?;
             let unless = if fetches { ", unless rdreport-fallback.target is started" } else { "" };
             if acts { put_all(out, &["    then: ", settings.action.as_str(), unless, "\n"]) } else { Ok(()) }
         });
@@ -496,6 +499,11 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         let child = if stop.is_asked() { Err(Errno::CANCELED) } else { Child::spawn(&mut work) };
         let _ = children.push(Some(child));
     }
+    // While they send: it takes none of their time, and is there if they hang.
+    let platform_name = run.platform.map_or("", |platform| platform.name);
+    let opened = ssh_user
+        .filter(|_| !stop.is_asked())
+        .map(|name| (name, ssh::open(root, name, &settings, platform_name, &stop)));
     // The secrets of the header fields are needed no more.
     let kernel = run.facts.kernel.clone();
     drop(run);
@@ -531,6 +539,11 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
             say_at_last(root, &mut words);
         }
     }
+    // Now that there is a network, if there is to be one.
+    if let Some((name, opened)) = &opened {
+        let addresses = net::reachable();
+        say_at_last(root, &mut |line| words::ssh(name, opened, &addresses, line));
+    }
     // What cannot be used as it is set cannot be delivered by another run either.
     lock.settle(undelivered == bad);
     let mut tell = |step| say(&mut |line| words::action(settings.action, step, line));
@@ -542,13 +555,13 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     if undelivered == 0 { DONE } else { UNDELIVERED }
 }
 
-/// Waits for the watchdog's time; gives whether this is the initramfs still. What takes over from one removes its files.
+/// Waits for the watchdog's time; gives whether this is the initramfs still.
 fn is_stuck(root: &Root, after_s: u32) -> bool {
     if after_s == 0 {
         return false;
     }
     Keys::none().pressed(Deadline::after_boot_ms(u64::from(after_s).saturating_mul(1000)));
-    ["init", "etc/initrd-release"].iter().any(|path| root.node(path).is_ok())
+    is_initramfs(root)
 }
 
 /// What could not be read of the journal so far, as warnings.
@@ -703,6 +716,9 @@ fn check(root: &Root, stdin: bool) -> u8 {
     let settings = Settings::parse(cmdline, &mut warnings);
     let platform = cloud::recognise(&settings, cmdline, root);
     let mut run = Run::prepare(root, &settings, cmdline, State::Failed, None, platform, &mut warnings);
+    if cfg!(feature = "ssh") {
+        ssh::warn(root, &settings, run.platform.map_or("", |platform| platform.name), &mut warnings);
+    }
     let status = print(&mut |out| {
         put_all(out, &["settings:\n"])?;
         for key in KEYS {
@@ -732,6 +748,9 @@ fn check(root: &Root, stdin: bool) -> u8 {
             put_all(out, &["  ", state.as_str(), if is_nothing { ": nothing\n" } else { ":\n" }])?;
             sinks.iter().try_for_each(|sink| describe(&run, sink, out))?;
             clouds.iter().try_for_each(|service| service.describe(out))?;
+            if let Some(name) = settings.ssh.filter(|_| cfg!(feature = "ssh") && state == State::Failed) {
+                ssh::describe(root, name, &settings, out)?;
+            }
         }
         Ok(())
     });

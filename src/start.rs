@@ -22,16 +22,26 @@ pub enum Started {
     Failed(Ended),
 }
 
-/// Starts `unit`, unless this is below `--root`. At the latest `START_MS` later it returns, whatever systemd does, or as soon as `stop`
-/// says so.
+/// Starts `unit` with all that it needs, unless this is below `--root`. At the latest `START_MS` later it returns, whatever systemd does,
+/// or as soon as `stop` says so.
 pub fn start_unit(root: &Root, unit: &CStr, stop: &Stop) -> Started {
+    systemctl(root, c"--job-mode=replace", unit, stop)
+}
+
+/// The same without anything that it needs. What needs `sysinit.target`, as all services do that do not say otherwise, would end
+/// `emergency.target`, which that conflicts with.
+pub fn start_alone(root: &Root, unit: &CStr, stop: &Stop) -> Started {
+    systemctl(root, c"--job-mode=ignore-dependencies", unit, stop)
+}
+
+fn systemctl(root: &Root, mode: &CStr, unit: &CStr, stop: &Stop) -> Started {
     if !root.is_real() {
         return Started::Would;
     }
     for path in [c"/usr/bin/systemctl", c"/bin/systemctl"] {
         if root.node(path.to_bytes()).is_ok() {
             // An agent that asks for passwords would hold our pipe open.
-            let ended = match Child::command(&[path, c"--no-ask-password", c"--no-block", c"start", unit]) {
+            let ended = match Child::command(&[path, c"--no-ask-password", c"--no-block", mode, c"start", unit]) {
                 Ok(child) => child.wait(stop, Deadline::after_ms(START_MS), &mut [0; 64]).0,
                 Err(_) => Ended::Exit(127),
             };

@@ -132,6 +132,45 @@ pub fn percent(text: &str, out: &mut dyn FnMut(char) -> bool) -> bool {
     })
 }
 
+/// Writes what the inside of a JSON string (RFC 8259 section 7) stands for; `None` where it is none, half-way then.
+pub fn unjson(inside: &[u8], out: &mut Text<'_>) -> Option<()> {
+    let text = core::str::from_utf8(inside).ok()?;
+    let mut chars = text.chars();
+    let mut high = None;
+    while let Some(c) = chars.next() {
+        // Only what follows at once completes a pair.
+        let first = high.take();
+        let c = match c {
+            '\\' => match chars.next() {
+                Some('b') => '\u{8}',
+                Some('f') => '\u{c}',
+                Some('n') => '\n',
+                Some('r') => '\r',
+                Some('t') => '\t',
+                Some('u') => {
+                    let digits = chars.as_str().get(..4).filter(|four| four.bytes().all(|b| b.is_ascii_hexdigit()));
+                    let unit = digits.and_then(|four| u16::from_str_radix(four, 16).ok())?;
+                    chars = chars.as_str().get(4..).unwrap_or_default().chars();
+                    match char::decode_utf16(first.into_iter().chain([unit])).next() {
+                        Some(Ok(c)) => c,
+                        // The first half of a pair: the second comes next, or is missed.
+                        _ if (0xd800..0xdc00).contains(&unit) => {
+                            high = Some(unit);
+                            continue;
+                        }
+                        _ => '\u{fffd}',
+                    }
+                }
+                Some(c @ ('"' | '\\' | '/')) => c,
+                _ => return None,
+            },
+            c => c,
+        };
+        out.str(c.encode_utf8(&mut [0; 4]));
+    }
+    Some(())
+}
+
 /// Writes text for an element or an attribute of XML 1.0 (section 2.4).
 pub fn xml(text: &str, out: &mut dyn Sink) -> Result<(), Error> {
     for c in text.chars() {
@@ -171,6 +210,36 @@ pub fn base64(bytes: &[u8], out: &mut dyn Sink) -> Result<(), Error> {
         out.put(&four)?;
     }
     Ok(())
+}
+
+/// Reads base64 (RFC 4648 section 4), with the padding or without; `None` for anything else, and for what does not fit `buf`.
+pub fn unbase64<'b>(text: &str, buf: &'b mut [u8]) -> Option<&'b [u8]> {
+    let digits = text.trim_end_matches('=');
+    let padding = text.len().saturating_sub(digits.len());
+    if digits.len() % 4 == 1 || padding > 2 || padding > 0 && !text.len().is_multiple_of(4) {
+        return None;
+    }
+    let (mut bits, mut held, mut len) = (0u32, 0u32, 0usize);
+    for character in digits.bytes() {
+        let six = match character {
+            b'A'..=b'Z' => character.wrapping_sub(b'A'),
+            b'a'..=b'z' => character.wrapping_sub(b'a').wrapping_add(26),
+            b'0'..=b'9' => character.wrapping_sub(b'0').wrapping_add(52),
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(six);
+        held = held.saturating_add(6);
+        if held >= 8 {
+            held = held.saturating_sub(8);
+            *buf.get_mut(len)? = (bits >> held) as u8;
+            bits &= (1 << held) - 1;
+            len = len.saturating_add(1);
+        }
+    }
+    // The last bits are filled with zeros.
+    buf.get(..len).filter(|_| bits == 0)
 }
 
 /// Length of an RFC 3339 time in UTC with whole seconds.
@@ -274,6 +343,18 @@ mod tests {
             let mut out = Vec::new();
             base64(plain.as_bytes(), &mut out).unwrap();
             assert_eq!(out, coded.as_bytes());
+        }
+    }
+
+    #[test]
+    fn base64_is_read_back() {
+        for coded in ["", "Zg==", "Zg", "Zm8=", "Zm8", "Zm9v", "Zm9vYmFy", "////", "+A=="] {
+            let mut out = Vec::new();
+            base64(unbase64(coded, &mut [0; 6]).unwrap(), &mut out).unwrap();
+            assert!(std::str::from_utf8(&out).unwrap().starts_with(coded), "{coded}");
+        }
+        for broken in ["Z", "Zg=", "Zh==", "Z===", "====", "Zm9v=", "Zm=v", "Zm9 v", "Zm9vY", "Zm9_", "Zm9vYmFyYg"] {
+            assert_eq!(unbase64(broken, &mut [0; 6]), None, "{broken}");
         }
     }
 

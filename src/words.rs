@@ -1,12 +1,14 @@
 //! The sentences that a person at a serial console reads: what happened, and which setting would change it.
 
+use crate::accounts::NotAdded;
 use crate::action::Step;
 use crate::error::{CloudError, Error, FallbackError, HttpError, JournalError, NetError, TlsError};
 use crate::http::url::NotUrl;
 use crate::interlock::Refused;
-use crate::net::NAMESERVER_PLACES;
 use crate::net::trust::CertFacts;
+use crate::net::{self, NAMESERVER_PLACES};
 use crate::settings::{Action, State};
+use crate::ssh::{self, NotOpened, Opened, Server};
 use crate::start::Started;
 use crate::sys::Errno;
 use crate::sys::process::Ended;
@@ -14,6 +16,7 @@ use crate::target::NoTarget;
 use crate::text::Text;
 #[cfg(feature = "tls")]
 use crate::text::rfc3339;
+use core::net::IpAddr;
 
 /// Says what an error means. `cert` is what the server's certificate says of itself, if one came.
 pub fn error(error: Error, cert: &CertFacts, out: &mut Text<'_>) {
@@ -109,6 +112,77 @@ pub fn action(action: Action, step: Step, out: &mut Text<'_>) {
             out
         }
     };
+}
+
+/// Says what became of the SSH user, and at which of `addresses` it can be reached.
+pub fn ssh(name: &str, opened: &Result<Opened, NotOpened>, addresses: &[IpAddr], out: &mut Text<'_>) {
+    out.str("rd.report.ssh=").str(name).str(": ");
+    let opened = match opened {
+        Ok(opened) => opened,
+        Err(why) => {
+            out.str("no user is made: ");
+            return not_opened(*why, out);
+        }
+    };
+    out.str("user ").str(name);
+    match opened.keys {
+        Some(1) => out.str(" is made with 1 key"),
+        Some(keys) => out.str(" is made with ").dec(keys.into()).str(" keys"),
+        None => out.str(" was made by an earlier run"),
+    };
+    out.str(if opened.passed_over { ", and others that cannot be taken" } else { "" }).str("; ");
+    match opened.server {
+        None => {
+            out.str("nothing is started: there is no ").str(ssh::SERVERS).str(" here");
+        }
+        Some((Server::Unit(unit), result)) => started(unit.to_str().unwrap_or_default(), result, out),
+        Some((server, Started::Failed(ended))) => {
+            out.str(server.name()).str(" is not started: it ");
+            match ended {
+                Ended::Exit(status) => out.str("ended with status ").dec(status.into()),
+                _ => out.str("did not go into the background"),
+            };
+        }
+        Some((server, result)) => started(server.name(), result, out),
+    }
+    if let Some((_, Started::Now)) = opened.server {
+        for address in addresses {
+            out.str("; ssh ").str(name).str("@");
+            net::put_address(address, out);
+        }
+        out.str(if addresses.is_empty() { "; there is no address yet" } else { "" });
+    }
+}
+
+fn not_opened(why: NotOpened, out: &mut Text<'_>) {
+    let known = match why {
+        NotOpened::NotInitramfs => "this is no initramfs (/init or /etc/initrd-release)",
+        NotOpened::NoShell => "there is no /bin/sh",
+        NotOpened::NoKey(false) => "no key in rd.report.ssh.key= or in a configuration of Ignition's; set one",
+        NotOpened::NoKey(true) => "the keys in Ignition's configuration cannot be taken; set rd.report.ssh.key=",
+        NotOpened::NoAnswer => "Ignition's configuration cannot be read in time",
+        NotOpened::NotAdded(NotAdded::NoId) => "all numbers from 1000 on are taken",
+        NotOpened::NotAdded(NotAdded::Exists(file)) => {
+            out.str("there is one of this name in /etc/").str(file).str(", which stays as it is; choose another");
+            return;
+        }
+        NotOpened::NotAdded(NotAdded::TooLarge(file)) => {
+            out.str("/etc/").str(file).str(" is too large, or no file");
+            return;
+        }
+        NotOpened::NotAdded(NotAdded::File(file, e)) => {
+            out.str("/etc/").str(file).str(": ");
+            return errno(e, out);
+        }
+        NotOpened::Home(Errno::NOTDIR | Errno::LOOP) => {
+            "its home below /home would not be a folder, or a symbolic link"
+        }
+        NotOpened::Home(e) => {
+            out.str("its home below /home: ");
+            return errno(e, out);
+        }
+    };
+    out.str(known);
 }
 
 /// Says what became of starting a unit.

@@ -59,6 +59,7 @@ class Arrived:
     def __init__(self, result):
         self.console, self.has_ended = result["console"], result["ended"]
         self.statuses, self.journals, self.after_s = [], [], None
+        self.outside = result.get("outside")
         for post in result["posts"]:
             body = base64.b64decode(post["body"])
             if post["path"] == "/status":
@@ -182,7 +183,7 @@ class Namespace(unittest.TestCase):
         cls.image = prepare("namespace")
 
     def boot(self, *words, config=None, files=None, net="up", posts=2, console="", ends=False, timeout_s=60,
-             server=SERVER, **more):
+             server=SERVER, tree=None, **more):
         """Boots until so many requests have come, the console shows `console`, and (if asked for) the machine has ended."""
         cmdline = ["console=ttyS0", "net.ifnames=0", "root=LABEL=root", f"rd.report.url={server}/status",
                    f"rd.report.journal={server}/journal", *words]
@@ -191,7 +192,7 @@ class Namespace(unittest.TestCase):
             cmdline += ["ignition.firstboot", "ignition.platform.id=metal"]
             extra["usr/lib/ignition/user.ign"] = config
         extra.update(files or {})
-        want = {"tree": self.image, "files": extra, "cmdline": cmdline, "net": net, "posts": posts,
+        want = {"tree": tree or self.image, "files": extra, "cmdline": cmdline, "net": net, "posts": posts,
                 "console": console, "ends": ends, "timeout_s": timeout_s, **more}
         done = subprocess.run(["unshare", "-n", "-m", "--propagation", "private", sys.executable,
                                os.path.join(BOOT, "namespace.py")], input=json.dumps(want), stdout=subprocess.PIPE,
@@ -251,6 +252,48 @@ class Namespace(unittest.TestCase):
         arrived = self.boot(config=self.BAD, console="'failed' was reported before", linger_s=1)
         self.failed(arrived, "ignition-fetch-offline.service", "Ignition failed")
         self.assertIn("'failed' was reported before", arrived.console)
+
+    def log_in(self, servers, files, *words):
+        """A boot that fails, of an image with SSH servers in it, and what somebody outside sees who logs in then by the key that is in
+        Ignition's configuration."""
+        keys = tempfile.TemporaryDirectory()
+        self.addCleanup(keys.cleanup)
+        text = {}
+        for name in ("host", "user"):
+            path = os.path.join(keys.name, name)
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
+            for suffix in ("", ".pub"):
+                with open(path + suffix) as file:
+                    text[name + suffix] = file.read()
+        config = json.dumps({**json.loads(self.BAD), "passwd": {"users": [{"name": "a", "sshAuthorizedKeys": [text["user.pub"]]}]}})
+        # The server may not listen yet.
+        client = ["ssh", "-F", "/dev/null", "-i", os.path.join(keys.name, "user"), "-o", "StrictHostKeyChecking=no",
+                  "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "-o", "ConnectionAttempts=20", "-o", "BatchMode=yes",
+                  "core@10.0.2.15", "echo in as $USER, $(id -u) $(id -Gn); journalctl -q -o cat | grep -m 1 'Ignition failed:'"]
+        arrived = self.boot("rd.report.ssh=core", *words, config=config, console="Press Enter for maintenance",
+                            tree=f"{self.image}:{servers}", outside=client, linger_s=1, files={
+                                "etc/ssh/ssh_host_ed25519_key": text["host"],
+                                "etc/passwd": "root::0:0::/root:/bin/sh\nsshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n", **files})
+        self.failed(arrived, "ignition-fetch-offline.service", "Ignition failed")
+        who, line = arrived.outside.splitlines() or ("", "")
+        self.assertEqual(who, "in as core, 1000 core systemd-journal", arrived.console)
+        self.assertIn("Ignition failed: config is not valid", line)
+        return arrived
+
+    def test_somebody_logs_in_by_the_unit_of_an_image(self):
+        arrived = self.log_in(prepare("ssh"), {"etc/ssh/sshd_config": "UsePAM no\n"})
+        self.assertIn("user core is made with 1 key; ssh.service is started; ssh core@10.0.2.15", arrived.console)
+
+    def test_somebody_logs_in_by_dropbear_without_a_unit(self):
+        tree, layer = prepare("ssh"), tempfile.TemporaryDirectory()
+        self.addCleanup(layer.cleanup)
+        for name in ("usr/sbin/dropbear", "usr/bin/id", *(
+                os.path.join("usr/lib/x86_64-linux-gnu", name) for name in os.listdir(os.path.join(tree, "usr/lib/x86_64-linux-gnu"))
+                if name.split(".")[0] in ("libtomcrypt", "libtommath", "libgmp", "libcrypt", "libz", "libselinux", "libpcre2-8"))):
+            os.makedirs(os.path.join(layer.name, os.path.dirname(name)), exist_ok=True)
+            subprocess.run(["cp", "-a", os.path.join(tree, name), os.path.join(layer.name, name)], check=True)
+        arrived = self.log_in(layer.name, {})
+        self.assertIn("user core is made with 1 key; dropbear is started; ssh core@10.0.2.15", arrived.console)
 
     def test_power_off_comes_after_the_report(self):
         arrived = self.boot("rd.report.action=poweroff", config=self.BAD, ends=True)

@@ -215,7 +215,7 @@ class Check(unittest.TestCase):
         result = self.check("rd.report.url=ftp://h/ rd.report.colour=red rd.report.ssh=core")
         self.assertEqual(result.returncode, 1)
         for said in ("rd.report.url=ftp://h/ is not a URL", "rd.report.colour: no such setting",
-                     "rd.report.ssh: recognised, but this version does not act on it yet"):
+                     "rd.report.ssh: no key", "rd.report.ssh: nothing to log in by is here"):
             self.assertIn(said, result.stderr)
 
     def test_settings_of_later_versions_are_known(self):

@@ -106,6 +106,7 @@ class Hooks(unittest.TestCase):
                                   ("rd.report.journal=vsock://2:1", []),
                                   ("rd.report.url=http://h/", ["rd.neednet=1"]), ("rd.report.fallback=http://h/", ["rd.neednet=1"]),
                                   ("rd.report.journal=file:/j rd.report.journal=https://h/", ["rd.neednet=1"]),
+                                  ("rd.report.ssh=core", ["rd.neednet=1"]),
                                   ("coreos.status.url=http://h/", ["rd.neednet=1"])]:
             self.assertEqual(self.source("rdreport-net.sh", cmdline), expected, cmdline)
 

@@ -2,7 +2,7 @@
 //! deeper into itself. What is not JSON is noticed as far as the scan has to read.
 
 use crate::error::CloudError;
-use crate::text::Text;
+use crate::text::{self, Text};
 
 /// Puts the string that is the member `name` of the outermost object into `out`.
 pub fn string(json: &[u8], name: &str, out: &mut Text<'_>) -> Result<(), CloudError> {
@@ -15,7 +15,7 @@ pub fn string(json: &[u8], name: &str, out: &mut Text<'_>) -> Result<(), CloudEr
         let is_it = scan.string()? == name.as_bytes();
         scan.take(b':')?;
         match (is_it, scan.peek()) {
-            (true, Some(b'"')) => return unescape(scan.string()?, out),
+            (true, Some(b'"')) => return text::unjson(scan.string()?, out).ok_or(CloudError::NotJson),
             (true, Some(_)) => return Err(CloudError::NoField),
             (true, None) => return Err(CloudError::NotJson),
             _ => scan.skip()?,
@@ -96,44 +96,6 @@ impl<'a> Scan<'a> {
             }
         }
     }
-}
-
-fn unescape(inside: &[u8], out: &mut Text<'_>) -> Result<(), CloudError> {
-    let text = core::str::from_utf8(inside).map_err(|_| CloudError::NotJson)?;
-    let mut chars = text.chars();
-    let mut high = None;
-    while let Some(c) = chars.next() {
-        // Only what follows at once completes a pair.
-        let first = high.take();
-        let c = match c {
-            '\\' => match chars.next() {
-                Some('b') => '\u{8}',
-                Some('f') => '\u{c}',
-                Some('n') => '\n',
-                Some('r') => '\r',
-                Some('t') => '\t',
-                Some('u') => {
-                    let digits = chars.as_str().get(..4).filter(|four| four.bytes().all(|b| b.is_ascii_hexdigit()));
-                    let unit = digits.and_then(|four| u16::from_str_radix(four, 16).ok()).ok_or(CloudError::NotJson)?;
-                    chars = chars.as_str().get(4..).unwrap_or_default().chars();
-                    match char::decode_utf16(first.into_iter().chain([unit])).next() {
-                        Some(Ok(c)) => c,
-                        // The first half of a pair: the second comes next, or is missed.
-                        _ if (0xd800..0xdc00).contains(&unit) => {
-                            high = Some(unit);
-                            continue;
-                        }
-                        _ => '\u{fffd}',
-                    }
-                }
-                Some(c @ ('"' | '\\' | '/')) => c,
-                _ => return Err(CloudError::NotJson),
-            },
-            c => c,
-        };
-        out.str(c.encode_utf8(&mut [0; 4]));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use heapless::Vec;
 
 use super::wait::Present;
 use crate::sys::sock::interface_index;
+use crate::text::{Text, hex};
 
 /// Addresses that are kept of one host: both families of a name with a few addresses each.
 pub(super) const ADDRS_MAX: usize = 8;
@@ -58,6 +59,36 @@ pub fn is_near(host: &str) -> bool {
         })
 }
 
+/// Writes an address as RFC 5952 has it.
+pub fn put_address(ip: &IpAddr, out: &mut Text<'_>) {
+    let ip = match ip {
+        IpAddr::V4(ip) => {
+            for (n, octet) in ip.octets().into_iter().enumerate() {
+                out.str(if n > 0 { "." } else { "" }).dec(octet.into());
+            }
+            return;
+        }
+        IpAddr::V6(ip) => ip.segments(),
+    };
+    // The longest run of zeros, the first of several, and no single one.
+    let run = |start: usize| ip.iter().skip(start).take_while(|segment| **segment == 0).count();
+    let start = (0..ip.len()).rev().max_by_key(|start| run(*start)).unwrap_or(0);
+    let zeros = match run(start) {
+        0 | 1 => 0..0,
+        len => start..start.saturating_add(len),
+    };
+    for (n, segment) in ip.iter().enumerate() {
+        if zeros.contains(&n) {
+            out.str(if n == zeros.start { "::" } else { "" });
+            continue;
+        }
+        out.str(if n > 0 && n != zeros.end { ":" } else { "" });
+        let digits = hex((*segment).into());
+        let digits = core::str::from_utf8(&digits).unwrap_or_default().trim_start_matches('0');
+        out.str(if digits.is_empty() { "0" } else { digits });
+    }
+}
+
 /// A decimal number.
 pub(super) fn number(text: &[u8]) -> Option<u32> {
     core::str::from_utf8(text).ok()?.parse().ok()
@@ -75,6 +106,33 @@ fn is_localhost(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_are_written() {
+        for text in [
+            "0.0.0.0",
+            "192.0.2.255",
+            "::",
+            "::1",
+            "1::",
+            "2001:db8::1",
+            "2001:db8:0:1:1:1:1:1",
+            "2001:0:0:1::1",
+            "2001:db8::1:0:0:1",
+            "fe80::a",
+            "1:2:3:4:5:6:7:8",
+            "0:1:2:3:4:5:6:7",
+            "1:2:3:4:5:6:7:0",
+            "ffff::ffff:0",
+        ] {
+            let mut buf = [0; 40];
+            let mut out = Text::new(&mut buf);
+            put_address(&text.parse().unwrap(), &mut out);
+            assert_eq!(out.as_str(), text);
+            let ip: IpAddr = text.parse().unwrap();
+            assert_eq!(out.as_str(), ip.to_string());
+        }
+    }
 
     #[test]
     fn near() {

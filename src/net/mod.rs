@@ -33,10 +33,15 @@ mod wait;
 #[cfg(not(feature = "tls"))]
 mod without_tls;
 
-pub use addr::is_near;
+pub use addr::{is_near, put_address};
 pub use resolvers::PLACES as NAMESERVER_PLACES;
 #[cfg(not(feature = "tls"))]
 pub use without_tls::{tls, trust};
+
+/// The addresses by which others can reach this machine, as the kernel has them now.
+pub fn reachable() -> heapless::Vec<core::net::IpAddr, { wait::ADDRESSES_MAX }> {
+    wait::reachable()
+}
 
 /// A byte stream to one peer, plain or TLS. Used as `&mut dyn Transport`.
 ///

@@ -492,36 +492,8 @@ impl Name {
 
 /// 32 bytes in base64 (RFC 4648 section 4), with the padding or without.
 fn base64_digest(text: &str) -> Option<[u8; 32]> {
-    let text = text.strip_suffix('=').unwrap_or(text);
-    if text.len() != BASE64_DIGEST_LEN {
-        return None;
-    }
-    let (mut digest, mut at) = ([0; 32], 0usize);
-    let (mut bits, mut held) = (0u32, 0u32);
-    for character in text.bytes() {
-        let six = match character {
-            b'A'..=b'Z' => character.wrapping_sub(b'A'),
-            b'a'..=b'z' => character.wrapping_sub(b'a').wrapping_add(26),
-            b'0'..=b'9' => character.wrapping_sub(b'0').wrapping_add(52),
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(six);
-        held = held.saturating_add(6);
-        if held >= 8 {
-            held = held.saturating_sub(8);
-            *digest.get_mut(at)? = (bits >> held) as u8;
-            bits &= (1 << held) - 1;
-            at = at.saturating_add(1);
-        }
-    }
-    // The last two bits are filled with zeros.
-    (bits == 0).then_some(digest)
+    crate::text::unbase64(text, &mut [0; 32])?.try_into().ok()
 }
-
-/// Characters that 32 bytes are in base64, without the padding.
-const BASE64_DIGEST_LEN: usize = 43;
 
 /// The first common name of a `Name` (RFC 5280 section 4.1.2.4), of whatever string type.
 fn common_name(mut name: Der<'_>) -> Option<&[u8]> {

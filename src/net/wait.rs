@@ -1,5 +1,6 @@
 //! A network that is not there yet: which addresses there are, and waiting for a change (rtnetlink(7)).
 
+use core::net::IpAddr;
 use heapless::Vec;
 
 use crate::sys::sock::{Ready, Socket, wait};
@@ -28,6 +29,17 @@ const DATAGRAM_MAX: usize = 8192;
 
 /// Interfaces that are kept.
 const LINKS_MAX: usize = 8;
+
+/// Addresses that are told.
+pub(super) const ADDRESSES_MAX: usize = 8;
+
+const INET6: u8 = 10;
+
+/// `IFA_F_TENTATIVE` and `IFA_F_DADFAILED`: cannot be used yet, or ever.
+const UNUSABLE: u8 = 0x40 | 0x08;
+
+const SCOPE_LINK: u8 = 253;
+const SCOPE_HOST: u8 = 254;
 
 /// Hears of changes from when it was made.
 pub(super) struct Watch(Option<Socket>);
@@ -64,50 +76,12 @@ impl Present {
     /// Asks the kernel.
     pub(super) fn now() -> Self {
         let mut present = Self::default();
-        let Ok(socket) = Socket::route(0) else { return present };
-        if socket.send(&list_addresses()).is_err() {
-            return present;
-        }
-        let deadline = Deadline::after_ms(LIST_MS);
-        let mut buf = [0; DATAGRAM_MAX];
-        for _ in 0..DATAGRAMS_MAX {
-            wait(&mut core::iter::once(&socket), Ready::In, deadline);
-            let len = socket.recv(&mut buf).unwrap_or(0);
-            if present.read(buf.get(..len).unwrap_or_default()) {
-                break;
-            }
-        }
+        list(&mut |message| present.address(message));
         present
     }
 
-    /// Takes in a datagram of netlink messages (netlink(7)); true where nothing more is to come.
-    fn read(&mut self, datagram: &[u8]) -> bool {
-        const NEW_ADDRESS: u16 = 20;
-        const DONE: u16 = 3;
-        const ERROR: u16 = 2;
-        let mut rest = datagram;
-        loop {
-            let Some((header, _)) = rest.split_first_chunk::<8>() else { return datagram.is_empty() };
-            let [l0, l1, l2, l3, k0, k1, _, _] = *header;
-            let len = u32::from_ne_bytes([l0, l1, l2, l3]) as usize;
-            // At least a header of 16 bytes, so that this comes to an end.
-            let Some(body) = rest.get(16..len) else { return true };
-            match u16::from_ne_bytes([k0, k1]) {
-                NEW_ADDRESS => self.address(body),
-                DONE | ERROR => return true,
-                _ => {}
-            }
-            rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
-        }
-    }
-
-    /// Takes in a `struct ifaddrmsg` (rtnetlink(7)).
+    /// Takes in a `struct ifaddrmsg` (rtnetlink(7)) and its attributes.
     fn address(&mut self, message: &[u8]) {
-        const INET6: u8 = 10;
-        /// `IFA_F_TENTATIVE` and `IFA_F_DADFAILED`: cannot be used yet, or ever.
-        const UNUSABLE: u8 = 0x40 | 0x08;
-        const SCOPE_LINK: u8 = 253;
-        const SCOPE_HOST: u8 = 254;
         let Some(([family, _, flags, scope, i0, i1, i2, i3], _)) = message.split_first_chunk::<8>() else { return };
         if flags & UNUSABLE != 0 || *scope >= SCOPE_HOST {
             return;
@@ -121,6 +95,80 @@ impl Present {
             // Those that do not fit are not tried.
             let _ = self.links.push(link);
         }
+    }
+}
+
+/// The addresses by which this machine can be reached from others, IPv6 link-local ones left out.
+pub(super) fn reachable() -> Vec<IpAddr, ADDRESSES_MAX> {
+    let mut all = Vec::new();
+    list(&mut |message| {
+        if let Some(address) = reachable_address(message) {
+            // Those that do not fit are not told.
+            let _ = all.push(address);
+        }
+    });
+    all
+}
+
+/// The address of a `struct ifaddrmsg` and its attributes, if it reaches beyond its link.
+fn reachable_address(message: &[u8]) -> Option<IpAddr> {
+    const ADDRESS: u16 = 1;
+    const LOCAL: u16 = 2;
+    let ([_, _, flags, scope, ..], attributes) = message.split_first_chunk::<8>()?;
+    if flags & UNUSABLE != 0 || *scope >= SCOPE_LINK {
+        return None;
+    }
+    let (mut rest, mut found) = (attributes, None);
+    while let Some(([l0, l1, k0, k1], _)) = rest.split_first_chunk() {
+        let len = usize::from(u16::from_ne_bytes([*l0, *l1]));
+        let value = rest.get(4..len)?;
+        let address = || <[u8; 4]>::try_from(value).map(IpAddr::from).or(<[u8; 16]>::try_from(value).map(IpAddr::from));
+        match u16::from_ne_bytes([*k0, *k1]) {
+            // That of the other end, where there are only two.
+            ADDRESS if found.is_none() => found = address().ok(),
+            LOCAL => found = address().ok(),
+            _ => {}
+        }
+        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+    }
+    found
+}
+
+/// Gives the body of each message about an address that the kernel has to `visit`.
+fn list(visit: &mut dyn FnMut(&[u8])) {
+    let Ok(socket) = Socket::route(0) else { return };
+    if socket.send(&list_addresses()).is_err() {
+        return;
+    }
+    let deadline = Deadline::after_ms(LIST_MS);
+    let mut buf = [0; DATAGRAM_MAX];
+    for _ in 0..DATAGRAMS_MAX {
+        wait(&mut core::iter::once(&socket), Ready::In, deadline);
+        let len = socket.recv(&mut buf).unwrap_or(0);
+        if messages(buf.get(..len).unwrap_or_default(), visit) {
+            break;
+        }
+    }
+}
+
+/// Goes through a datagram of netlink messages (netlink(7)); true where nothing more is to come.
+fn messages(datagram: &[u8], visit: &mut dyn FnMut(&[u8])) -> bool {
+    const NEW_ADDRESS: u16 = 20;
+    const DONE: u16 = 3;
+    const ERROR: u16 = 2;
+    let mut rest = datagram;
+    loop {
+        let Some((header, _)) = rest.split_first_chunk::<8>() else { return datagram.is_empty() };
+        let [l0, l1, l2, l3, k0, k1, _, _] = *header;
+        let len = u32::from_ne_bytes([l0, l1, l2, l3]) as usize;
+        // At least a header of 16 bytes, so that this comes to an end.
+        let Some(body) = rest.get(16..len) else { return true };
+        match u16::from_ne_bytes([k0, k1]) {
+            NEW_ADDRESS => visit(body),
+            DONE | ERROR => return true,
+            _ => {}
+        }
+        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
     }
 }
 
@@ -140,6 +188,12 @@ fn list_addresses() -> [u8; 24] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Present {
+        fn read(&mut self, datagram: &[u8]) -> bool {
+            messages(datagram, &mut |message| self.address(message))
+        }
+    }
 
     fn message(kind: u16, body: &[u8]) -> alloc::vec::Vec<u8> {
         let mut all = ((16 + body.len()) as u32).to_ne_bytes().to_vec();
@@ -165,6 +219,37 @@ mod tests {
         assert_eq!((present.usable, &*present.links), (false, &[2][..]));
         assert!(present.read(&[address(2, 0, 253, 2), message(3, &[0; 4]), address(10, 0, 253, 4)].concat()));
         assert_eq!((present.usable, &*present.links), (true, &[2][..]));
+    }
+
+    #[test]
+    fn addresses_that_others_reach() {
+        let attribute = |kind: u16, value: &[u8]| {
+            let mut all = [&(4 + value.len() as u16).to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
+            all.resize(all.len().next_multiple_of(4), 0);
+            all
+        };
+        let of = |flags: u8, scope: u8, attributes: &[&[u8]]| {
+            reachable_address(&[&[2, 24, flags, scope, 0, 0, 0, 2], &*attributes.concat()].concat())
+        };
+        let (one, other) = (attribute(1, &[192, 0, 2, 1]), attribute(2, &[192, 0, 2, 5]));
+        let (v6, label) = (attribute(1, &[0x20; 16]), attribute(3, b"eth0x"));
+        let address = |text: &str| Some(text.parse::<IpAddr>().unwrap());
+        assert_eq!(of(0x80, 0, &[&one, &other, &label]), address("192.0.2.5"));
+        assert_eq!(of(0x80, 0, &[&other, &label, &one]), address("192.0.2.5"));
+        assert_eq!(of(0, 200, &[&label, &v6]), address("2020:2020:2020:2020:2020:2020:2020:2020"));
+        for (flags, scope, attributes) in [
+            (0x40, 0, &v6),
+            (8, 0, &v6),
+            (0, 253, &one),
+            (0, 254, &one),
+            (0, 0, &label),
+            (0, 0, &attribute(2, &[1; 5])),
+        ] {
+            assert_eq!(of(flags, scope, &[attributes]), None);
+        }
+        assert_eq!(of(0, 0, &[&other, &[3, 0, 2, 0]]), None);
+        assert_eq!(of(0, 0, &[&other, &[99, 0, 2, 0]]), None);
+        assert_eq!(reachable_address(&[2; 7]), None);
     }
 
     #[test]

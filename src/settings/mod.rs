@@ -6,6 +6,8 @@
 pub mod cmdline;
 pub mod redact;
 
+use crate::accounts::is_name;
+use crate::public_key::PublicKey;
 use crate::settings::cmdline::{Word, Words, same_key};
 use crate::text::Text;
 use heapless::Vec;
@@ -579,19 +581,26 @@ pub static KEYS: &[Key] = &[
         name: "ssh",
         value: "USER",
         default: "none",
-        help: "user to create on failure",
-        works: false,
+        help: "user made in the initramfs on failure, for SSH: a-z, 0-9, _ and -, 31 at most, and not root",
+        works: cfg!(feature = "ssh"),
         secret: false,
-        set: |s, v| text(&mut s.ssh, v),
+        set: |s, v| if !cfg!(feature = "ssh") || is_name(v) { text(&mut s.ssh, v) } else { Err(Refused::Form) },
     },
     Key {
         name: "ssh.key",
-        value: "KEY",
+        value: "'TYPE BASE64'",
         default: "none",
-        help: "its public key; repeatable",
-        works: false,
-        secret: false,
-        set: |s, v| push(&mut s.ssh_key, v),
+        help: "its public key, a line of authorized_keys without options, beside those in Ignition's configuration; repeatable",
+        works: cfg!(feature = "ssh"),
+        // Not that, but long.
+        secret: true,
+        set: |s, v| {
+            if !cfg!(feature = "ssh") || PublicKey::parse(v).is_some() {
+                push(&mut s.ssh_key, v)
+            } else {
+                Err(Refused::Form)
+            }
+        },
     },
 ];
 
@@ -654,6 +663,9 @@ impl<'a> Settings<'a> {
         warn_if_cut(line, warnings);
         for word in Words::new(line) {
             settings.take(word, warnings);
+        }
+        if settings.ssh.is_none() && !settings.ssh_key.is_empty() {
+            warnings.add(&["rd.report.ssh.key: nobody is there to have it without rd.report.ssh=USER"]);
         }
         settings
     }

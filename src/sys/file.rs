@@ -5,7 +5,8 @@ use core::mem::MaybeUninit;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, RawDir, ResolveFlags, flock, fstat, ftruncate, openat, openat2,
+    AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, RawDir, ResolveFlags, Uid, fchmod, fchown, fcntl_lock, flock,
+    fstat, ftruncate, openat, openat2,
 };
 use rustix::io::Errno;
 
@@ -23,6 +24,17 @@ pub struct File(OwnedFd);
 
 /// An open folder.
 pub struct Folder(OwnedFd);
+
+/// Who owns a file or folder, and what may be done with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// The user's number.
+    pub uid: u32,
+    /// The group's number.
+    pub gid: u32,
+    /// Permission bits.
+    pub mode: u32,
+}
 
 impl Root {
     /// Opens the folder at `path`; `None` is `/`.
@@ -132,6 +144,23 @@ impl File {
         flock(&self.0, FlockOperation::NonBlockingLockExclusive)
     }
 
+    /// Locks it as the C library's `lckpwdf` does (fcntl(2)), until any descriptor of it is closed; [`Errno::AGAIN`] or [`Errno::ACCESS`]
+    /// where another process has it.
+    pub fn lock_record(&self) -> Result<(), Errno> {
+        fcntl_lock(&self.0, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// Whose it is.
+    pub fn access(&self) -> Result<Access, Errno> {
+        let stat = fstat(&self.0)?;
+        Ok(Access { uid: stat.st_uid, gid: stat.st_gid, mode: stat.st_mode & 0o7777 })
+    }
+
+    /// Makes it somebody's.
+    pub fn give(&self, to: &Access) -> Result<(), Errno> {
+        give(self.as_fd(), to)
+    }
+
     /// Makes it empty.
     pub fn clear(&self) -> Result<(), Errno> {
         ftruncate(&self.0, 0)
@@ -200,9 +229,37 @@ impl Folder {
 
     /// Makes a file that was not there before, readable by all.
     pub fn write_new(&self, name: &[u8], content: &[u8]) -> Result<(), Errno> {
+        put(self.new_file(name, 0o644)?.as_fd(), content)
+    }
+
+    /// Makes a file that was not there before, for writing.
+    pub fn new_file(&self, name: &[u8], mode: u32) -> Result<File, Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = openat(&self.0, name, flags, Mode::from_raw_mode(0o644))?;
-        put(file.as_fd(), content)
+        openat(&self.0, name, flags, Mode::from_raw_mode(mode)).map(File)
+    }
+
+    /// Opens the folder `name`, which a symbolic link is not, and makes it with this mode if it is not there.
+    pub fn make_folder(&self, name: &[u8], mode: u32) -> Result<Folder, Errno> {
+        let mode = Mode::from_raw_mode(mode);
+        let made = rustix::fs::mkdirat(&self.0, name, mode);
+        made.or_else(|e| if e == Errno::EXIST { Ok(()) } else { Err(e) })?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = openat(&self.0, name, flags, Mode::empty())?;
+        if made.is_ok() {
+            // Whatever the umask is.
+            fchmod(&folder, mode)?;
+        }
+        Ok(Folder(folder))
+    }
+
+    /// Makes it somebody's.
+    pub fn give(&self, to: &Access) -> Result<(), Errno> {
+        give(self.0.as_fd(), to)
+    }
+
+    /// Removes a folder with nothing in it.
+    pub fn remove_folder(&self, name: &[u8]) -> Result<(), Errno> {
+        rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)
     }
 
     /// Makes a file that was not there before, for root alone, for writing at its end.
@@ -253,6 +310,11 @@ pub(super) fn fill(from: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno>
         }
     }
     Ok(len)
+}
+
+fn give(what: BorrowedFd<'_>, to: &Access) -> Result<(), Errno> {
+    fchown(what, Some(Uid::from_raw(to.uid)), Some(Gid::from_raw(to.gid)))?;
+    fchmod(what, Mode::from_raw_mode(to.mode))
 }
 
 /// Writes all of `bytes`.

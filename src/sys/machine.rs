@@ -26,6 +26,11 @@ unsafe extern "C" {
 /// `MODULE_INIT_COMPRESSED_FILE` (Linux' `module.h`, since 5.17).
 const COMPRESSED: i32 = 4;
 
+/// Whether this is an initramfs: what takes over from one removes its files.
+pub fn is_initramfs(root: &Root) -> bool {
+    ["init", "etc/initrd-release"].iter().any(|path| root.node(path).is_ok())
+}
+
 /// Restarts the machine at once; returns only with the reason why it did not.
 pub fn restart() -> Result<(), Errno> {
     rustix::system::reboot(RebootCommand::Restart)

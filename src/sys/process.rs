@@ -27,8 +27,9 @@ unsafe extern "C" {
 
 /// `SIGPIPE` on every Linux architecture but none that Rust supports differs.
 const SIGPIPE: c_int = 13;
-/// `SIG_IGN`.
+/// `SIG_IGN` and `SIG_DFL`.
 const IGNORE: usize = 1;
+const DEFAULT: usize = 0;
 
 /// `sigset_t` of every libc on 64-bit machines: 1024 bits, of which the first is signal 1.
 #[repr(C)]
@@ -36,6 +37,10 @@ struct SignalSet([u64; 16]);
 
 /// `SIG_BLOCK`.
 const BLOCK: c_int = 0;
+/// `SIG_SETMASK`.
+const SET: c_int = 2;
+/// No signal.
+const NO_SIGNALS: SignalSet = SignalSet([0; 16]);
 /// `SIGHUP` (1), `SIGINT` (2) and `SIGTERM` (15).
 const ENDING: SignalSet = SignalSet([1 | 1 << 1 | 1 << 14, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 /// `SFD_CLOEXEC | SFD_NONBLOCK`.
@@ -138,15 +143,35 @@ impl Child {
     /// Runs the program `words[0]`, a path, with the others as its arguments and no environment; it dies with this process. It says
     /// nothing, and ends with 127 if it cannot be run.
     pub fn command(words: &[&CStr]) -> Result<Self, Errno> {
+        // The program holds the pipe open until it ends.
+        Self::execute(PipeFlags::empty(), words)
+    }
+
+    /// The same for a program that goes on in the background, where it outlives this process, once it has ended in the foreground: this is
+    /// that end, and the program dies if it has not come by when that is waited for no longer.
+    pub fn background(words: &[&CStr]) -> Result<Self, Errno> {
+        Self::spawn(&mut |_| {
+            // The pipe closes when it begins, and a process more waits for it without end.
+            let ended = Self::execute(PipeFlags::CLOEXEC, words)
+                .map(|child| child.wait(&Stop::none(), Deadline::after_ms(u64::MAX), &mut [0; 1]).0);
+            (if let Ok(Ended::Exit(status)) = ended { status } else { NOT_RUN }, 0)
+        })
+    }
+
+    fn execute(flags: PipeFlags, words: &[&CStr]) -> Result<Self, Errno> {
         let mut vector = [null(); COMMAND_MAX + 1];
         for (slot, word) in vector.iter_mut().take(COMMAND_MAX).zip(words) {
             *slot = word.as_ptr();
         }
-        // The program holds the pipe open until it ends.
-        Self::start(PipeFlags::empty(), &mut |_| {
-            // SAFETY: `vector` holds pointers to C strings, which live until this returns, and null behind the last; so does the empty
-            // environment.
-            unsafe { execve(*vector.first().unwrap_or(&null()), vector.as_ptr(), [null()].as_ptr()) };
+        Self::start(flags, &mut |_| {
+            // SAFETY: the set is whole, and `SIG_DFL` a valid disposition. `vector` holds pointers to C strings, which live until this
+            // returns, and null behind the last; so does the empty environment.
+            unsafe {
+                // What this process does not want to hear is not what the program does not.
+                sigprocmask(SET, &NO_SIGNALS, core::ptr::null_mut());
+                signal(SIGPIPE, DEFAULT);
+                execve(*vector.first().unwrap_or(&null()), vector.as_ptr(), [null()].as_ptr())
+            };
             NOT_RUN
         })
     }

@@ -65,7 +65,7 @@ def boot(want, top):
             continue
         with open(whole, "w") as file:
             file.write(content)
-        os.chmod(whole, 0o755 if content.startswith("#!") else 0o644)
+        os.chmod(whole, 0o755 if content.startswith("#!") else 0o600 if "PRIVATE KEY" in content else 0o644)
     with open(here["cmdline"], "w") as file:
         file.write(" ".join(want["cmdline"]) + "\n")
     sh("ip link set lo up; ip link add host0 type veth peer name eth0; ip link set host0 up;"
@@ -134,6 +134,10 @@ def boot(want, top):
     with server.changed:
         while not is_over() and time.monotonic() < deadline and (init.poll() is None):
             server.changed.wait(0.1)
+    # What is done from the server's side.
+    outside = want.get("outside") and subprocess.run(
+        want["outside"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace", timeout=max(1, deadline - time.monotonic()), check=False).stdout
     # Whatever comes too often comes now.
     time.sleep(want.get("linger_s", 0))
     ended = init.poll() is not None
@@ -149,7 +153,8 @@ def boot(want, top):
         except OSError:
             time.sleep(0.02)
     with server.changed:
-        return {"posts": server.posts, "console": console.decode(errors="replace"), "ended": ended, "took_s": took}
+        return {"posts": server.posts, "console": console.decode(errors="replace"), "ended": ended, "took_s": took,
+                "outside": outside}
 
 
 if __name__ == "__main__":

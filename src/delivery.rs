@@ -46,6 +46,8 @@ pub struct Delivery<'a> {
     pub clock: Option<&'static str>,
     /// The end of all tries.
     pub deadline: Deadline,
+    /// Where the journal goes in parts: which one this is. Such a one is tried once; the caller knows what to do after that.
+    pub part: Option<u64>,
     /// What was learnt on the way.
     pub heard: Heard,
 }
@@ -58,6 +60,7 @@ impl Delivery<'_> {
             gzip: false,
             length: report.length(),
             report_id: report.id,
+            part: None,
             own: self.own,
         };
         self.send("POST", target, &fields, report)
@@ -75,6 +78,7 @@ impl Delivery<'_> {
             gzip: target.gzip.is_some() && !is_put,
             length: body.length,
             report_id,
+            part: self.part,
             own: self.own,
         };
         let method = if is_put { "PUT" } else { "POST" };
@@ -98,6 +102,7 @@ impl Delivery<'_> {
                 gzip: false,
                 length: body.length(),
                 report_id: report.id,
+                part: None,
                 own: request.fields.as_bytes(),
             };
             client.once(request.method, request.url, &fields, &mut body, answer, request.until, heard)
@@ -122,6 +127,7 @@ impl Delivery<'_> {
             gzip: body.gzip.is_some(),
             length: None,
             report_id,
+            part: None,
             own: self.own,
         };
         Some(self.send("POST", target, &fields, body))
@@ -142,6 +148,7 @@ impl Delivery<'_> {
         let mut is_last = false;
         loop {
             let client = Client { dial: &self.dial, trust: &self.trust, proxy: self.proxy };
+            self.heard.tries.is_single = self.part.is_some();
             let result = client.send(method, &target.url, fields, body, &mut [], self.deadline, &mut self.heard);
             if is_last || result != Err(TlsError::Expired.into()) || !self.trust.believes_dates() {
                 return result;
@@ -168,7 +175,7 @@ impl Delivery<'_> {
     }
 
     fn date_of(&self, url: &str, report_id: &str) -> Option<u64> {
-        let fields = Fields { content_type: None, gzip: false, length: Some(0), report_id, own: b"" };
+        let fields = Fields { content_type: None, gzip: false, length: Some(0), report_id, part: None, own: b"" };
         let client = Client { dial: &self.dial, trust: &self.trust, proxy: self.proxy };
         let mut heard = Heard::default();
         let least_ms = self.deadline.left_ms() / 2;

@@ -47,6 +47,8 @@ pub enum NoTarget {
     Option,
     /// `file:` without a path from the root on.
     Path,
+    /// One object, which cannot grow.
+    OneObject,
     /// The files as they are, though secrets are to be masked.
     RawSecrets,
 }

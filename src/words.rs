@@ -2,6 +2,8 @@
 
 use crate::action::Step;
 use crate::error::{CloudError, Error, HttpError, JournalError, NetError, TlsError};
+#[cfg(feature = "follow")]
+use crate::follow::Event;
 use crate::http::url::NotUrl;
 use crate::interlock::Refused;
 use crate::net::NAMESERVER_PLACES;
@@ -62,6 +64,9 @@ pub fn no_target(why: NoTarget) -> &'static str {
         NoTarget::TooLong => "is too long once its variables are replaced",
         NoTarget::Variable => "holds a ${variable} that is not known",
         NoTarget::Path => "has no path from / on behind file:",
+        NoTarget::OneObject => {
+            "cannot be sent in parts while it grows: put+ makes one object, and ?format=raw one archive; they are sent in the end alone"
+        }
         NoTarget::RawSecrets => {
             "asks for files as they are, in which no secret is masked; set rd.report.journal.redact=off"
         }
@@ -86,6 +91,33 @@ pub fn no_success(unit: Option<&str>, out: &mut Text<'_>) {
         None => out.str("a failure was reported"),
     };
     out.str("; once it is repaired, use --force");
+}
+
+/// Says what there is to be said of a journal that is sent while it grows.
+#[cfg(feature = "follow")]
+pub fn followed(event: &Event<'_>, out: &mut Text<'_>) {
+    match event {
+        Event::Down(how, said) => {
+            match how {
+                Ok(Ended::Exit(_)) if !said.is_empty() => out.str(said),
+                Ok(how) => ended(*how, out),
+                Err(e) => no_process(*e, out),
+            };
+            out.str("; it is tried again, without a further word, with what comes until then")
+        }
+        Event::Up => out.str("it is delivered again"),
+        Event::End(parts, entries, is_whole) => {
+            out.str(if *is_whole { "delivered to the end (" } else { "not delivered to the end (of it: " });
+            out.dec(*parts).str(" parts, ").dec(*entries).str(" entries)")
+        }
+    };
+}
+
+/// Says that no process could be made.
+pub fn no_process<'a, 'b>(e: Errno, out: &'a mut Text<'b>) -> &'a mut Text<'b> {
+    out.str("not delivered: no process can be made for it: ");
+    errno(e, out);
+    out
 }
 
 /// Says what is about to be done with the machine.

@@ -12,6 +12,9 @@ pub enum Verb {
     Report(State),
     /// Write the journal to standard output.
     Journal,
+    /// Send the journal while it grows.
+    #[cfg(feature = "follow")]
+    Follow,
     /// Say what the command line means; `stdin` is where it is read from.
     Check {
         /// From standard input instead of `/proc/cmdline`.
@@ -128,6 +131,8 @@ fn parse(at: &mut dyn FnMut(usize) -> Option<&'static [u8]>) -> Result<Arguments
 fn verb_named(name: &str) -> Option<Verb> {
     Some(match name {
         "journal" => Verb::Journal,
+        #[cfg(feature = "follow")]
+        "follow" => Verb::Follow,
         "check" => Verb::Check { stdin: false },
         "help" => Verb::Help,
         _ => Verb::Report(State::ALL.into_iter().find(|state| state.as_str() == name)?),

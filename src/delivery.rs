@@ -46,6 +46,8 @@ pub struct Delivery<'a> {
     pub clock: Option<&'static str>,
     /// The end of all tries.
     pub deadline: Deadline,
+    /// Where the journal goes in parts: which one this is. Such a one is tried once; the caller knows what to do after that.
+    pub part: Option<u64>,
     /// What was learnt on the way.
     pub heard: Heard,
 }
@@ -58,6 +60,7 @@ impl Delivery<'_> {
             gzip: false,
             length: report.length(),
             report_id: report.id,
+            part: None,
             own: self.own,
         };
         self.send("POST", &target.url, &fields, report, &mut Keep::nothing())
@@ -75,6 +78,7 @@ impl Delivery<'_> {
             gzip: target.gzip.is_some() && !is_put,
             length: body.length,
             report_id,
+            part: self.part,
             own: self.own,
         };
         let method = if is_put { "PUT" } else { "POST" };
@@ -98,6 +102,7 @@ impl Delivery<'_> {
                 gzip: false,
                 length: body.length(),
                 report_id: report.id,
+                part: None,
                 own: request.fields.as_bytes(),
             };
             client.once(
@@ -130,6 +135,7 @@ impl Delivery<'_> {
             gzip: body.gzip.is_some(),
             length: None,
             report_id,
+            part: None,
             own: self.own,
         };
         Some(self.send("POST", &target.url, &fields, body, &mut Keep::nothing()))
@@ -137,7 +143,7 @@ impl Delivery<'_> {
 
     /// Fetches what is at `place`.
     pub fn fetch(&mut self, place: &str, report_id: &str, whole: &mut dyn Whole) -> Result<Outcome, Error> {
-        let fields = Fields { content_type: None, gzip: false, length: Some(0), report_id, own: self.own };
+        let fields = Fields { content_type: None, gzip: false, length: Some(0), report_id, part: None, own: self.own };
         self.send("GET", place, &fields, &mut b"".as_slice(), &mut Keep::All(whole))
     }
 
@@ -157,6 +163,7 @@ impl Delivery<'_> {
         let mut is_last = false;
         loop {
             let client = Client { dial: &self.dial, trust: &self.trust, proxy: self.proxy };
+            self.heard.tries.is_single = self.part.is_some();
             let result = client.send(method, place, fields, body, keep, self.deadline, &mut self.heard);
             if is_last || result != Err(TlsError::Expired.into()) || !self.trust.believes_dates() {
                 return result;
@@ -183,7 +190,7 @@ impl Delivery<'_> {
     }
 
     fn date_of(&self, url: &str, report_id: &str) -> Option<u64> {
-        let fields = Fields { content_type: None, gzip: false, length: Some(0), report_id, own: b"" };
+        let fields = Fields { content_type: None, gzip: false, length: Some(0), report_id, part: None, own: b"" };
         let client = Client { dial: &self.dial, trust: &self.trust, proxy: self.proxy };
         let mut heard = Heard::default();
         let least_ms = self.deadline.left_ms() / 2;

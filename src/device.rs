@@ -8,26 +8,37 @@ use crate::http::client::{Body, Outcome};
 use crate::sink::Sink;
 use crate::sys::Errno;
 use crate::sys::file::{File, Root};
+use crate::sys::sock::{self, Ready};
 use crate::sys::time::Deadline;
 use alloc::vec::Vec;
 
 /// Bytes of the longest line, its end included: kola's reader gives up at 65,536, and virtio adds to them.
 const LINE_MAX: usize = 64_768;
+/// Milliseconds after which a device that another process has open is tried again.
+const BUSY_MS: u64 = 100;
 /// In place of an entry that does not fit even without its long fields.
 const TOO_LONG: &[u8] = b"{\"MESSAGE\":\"an entry was left out: it is longer than a line may be\"}\n";
 
-/// The device of a sink, opened before the process gives up its rights to open any.
-pub fn open(root: &Root, path: &str) -> Result<File, Error> {
-    root.output(path).map_err(Error::Output)
+/// The device of a sink, opened before the process gives up its rights to open any. A virtio port is one process' at a time; until
+/// `deadline` it is waited for.
+pub fn open(root: &Root, path: &str, deadline: Deadline) -> Result<File, Error> {
+    loop {
+        match root.output(path) {
+            Err(Errno::BUSY) if !deadline.passed() => {
+                sock::wait(&mut core::iter::empty(), Ready::In, deadline.step_ms(BUSY_MS));
+            }
+            opened => return opened.map_err(Error::Output),
+        }
+    }
 }
 
-/// Writes the journal to it, as far as it is taken until `deadline`.
-pub fn journal(device: &File, body: &mut JournalBody<'_>, deadline: Deadline) -> Result<Outcome, Error> {
+/// Writes the journal to it, as far as it is taken until `deadline`; and, unless more follows, the end.
+pub fn journal(device: &File, body: &mut JournalBody<'_>, is_end: bool, deadline: Deadline) -> Result<Outcome, Error> {
     let is_lines = body.format == Format::JsonLines;
     let line = if is_lines { Vec::with_capacity(LINE_MAX) } else { Vec::new() };
     let mut out = Lines { device, deadline, is_lines, line, is_cut: false, sent: 0 };
     body.write(&mut out)?;
-    if is_lines {
+    if is_lines && is_end {
         out.put(b"{}\n")?;
     }
     Ok(Outcome { status: 0, sent: out.sent, kept: 0 })

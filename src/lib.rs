@@ -5,7 +5,7 @@
 //!                           \-> journal -> encode -> gzip -> http::body --+--> net (TLS or plain) -> sys
 //! ```
 //! Each arrow writes into the next ([`sink::Sink`]); only results flow back. Imports point downwards only:
-//! `run` > `args`, `console`, `delivery`, `own_fields` > `cloud`, `target`, `words` > `credential`, `report`, `encode` > `journal`, `http` > `net`, `gzip`, `settings` > `text`, `sink`, `error` > `sys`.
+//! `run` > `args`, `console`, `follow` > `delivery`, `own_fields` > `cloud`, `target`, `words` > `credential`, `report`, `encode` > `journal`, `http` > `net`, `gzip`, `settings` > `text`, `sink`, `error` > `sys`.
 //! `sys` holds all unsafe code there is, but for the entry and the allocator's one instance in `main.rs`.
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code, unused_must_use, unsafe_op_in_unsafe_fn)]
@@ -26,6 +26,8 @@ pub mod device;
 pub mod encode;
 pub mod error;
 pub mod fallback;
+#[cfg(feature = "follow")]
+pub mod follow;
 pub mod gzip;
 pub mod http;
 pub mod ignition;

@@ -10,7 +10,9 @@ use crate::encode::{Format, Stats};
 #[cfg(feature = "client-auth")]
 use crate::error::TlsError;
 use crate::error::{Error, JournalError};
-use crate::http::client::{Body, Heard};
+#[cfg(feature = "follow")]
+use crate::follow::{self, Event, Follower, Part};
+use crate::http::client::{Body, Heard, Outcome};
 use crate::http::proxy;
 use crate::http::url::Url;
 use crate::interlock::{self, Lock};
@@ -24,7 +26,7 @@ use crate::settings::{Action, CMDLINE_MAX, KEYS, PREFIX, Settings, State, Warnin
 use crate::sink::{Sink, put_all};
 use crate::start::{Started, start_unit};
 use crate::sys::Errno;
-use crate::sys::file::Root;
+use crate::sys::file::{File, Root};
 use crate::sys::machine::{Keys, is_initramfs};
 use crate::sys::process::{self, Args, Child, Ended, Output, Stop, WORDS_MAX};
 use crate::sys::random;
@@ -83,6 +85,7 @@ usage: rdreport [--root DIR] VERB [options]
   journal              write the journal to standard output
       --format NAME    export, json, short or raw (a tar of the files)
       --gzip           compressed
+  follow               send the journal to its sinks while it grows, until SIGTERM
   check [-]            say what the kernel command line means; '-' reads one from
                        standard input
   --version, --help
@@ -124,6 +127,8 @@ pub fn main(args: Args) -> u8 {
     match arguments.verb {
         Verb::Report(state) => report(&root, &arguments, state),
         Verb::Journal => print_journal(&root, &arguments),
+        #[cfg(feature = "follow")]
+        Verb::Follow => follow(&root),
         Verb::Check { stdin } => check(&root, stdin),
         Verb::Help | Verb::Version => DONE,
     }
@@ -179,14 +184,17 @@ impl<'a> Run<'a> {
         Variables { facts: &self.facts, state: self.state, stage: self.stage }
     }
 
-    /// The sinks that the settings name for this state. Those that cannot be used become warnings, and are counted.
-    fn sinks(&self, warnings: &mut Warnings) -> (Bounded<SinkOf<'a>, SINKS_MAX>, usize) {
+    /// The sinks that the settings name for this state, or for the journal while it grows. Those that cannot be used become warnings, and
+    /// are counted.
+    fn sinks(&self, is_follow: bool, warnings: &mut Warnings) -> (Bounded<SinkOf<'a>, SINKS_MAX>, usize) {
         let (mut sinks, mut bad) = (Bounded::new(), 0usize);
         let variables = self.variables();
         let settings = self.settings;
-        let status = settings.url.iter().filter(|_| settings.on.contains(self.state)).map(|url| ("url", *url));
-        let journal = settings.journal.iter().filter(|_| settings.journal_on.contains(self.state));
-        let fallback = settings.fallback.filter(|_| self.state == State::Failed).map(|url| ("fallback", url));
+        let is_on = !is_follow && settings.on.contains(self.state);
+        let status = settings.url.iter().filter(|_| is_on).map(|url| ("url", *url));
+        let journal = settings.journal.iter().filter(|_| is_follow || settings.journal_on.contains(self.state));
+        let is_fetched = !is_follow && self.state == State::Failed;
+        let fallback = settings.fallback.filter(|_| is_fetched).map(|url| ("fallback", url));
         for (key, value) in status.chain(journal.map(|url| ("journal", *url))).chain(fallback) {
             let is_journal = key == "journal";
             let target = match key {
@@ -199,11 +207,14 @@ impl<'a> Run<'a> {
                     gzip: None,
                 }),
             };
-            match target {
-                Ok(target) if target.format == Format::Raw && settings.journal_redact => {
-                    bad = bad.saturating_add(1);
-                    warn_no_target(key, value, NoTarget::RawSecrets, warnings);
+            let target = target.and_then(|target| match target.format {
+                _ if is_follow && (target.kind == Kind::Put || target.format == Format::Raw) => {
+                    Err(NoTarget::OneObject)
                 }
+                Format::Raw if settings.journal_redact => Err(NoTarget::RawSecrets),
+                _ => Ok(target),
+            });
+            match target {
                 Ok(target) => {
                     let number = sinks.len();
                     let _ = sinks.push(SinkOf { key, value, target, is_journal, number });
@@ -227,6 +238,7 @@ impl<'a> Run<'a> {
             own: &self.own,
             clock: self.platform.and_then(|found| platform::clock(found.name)),
             deadline,
+            part: None,
             heard: Heard::default(),
         }
     }
@@ -315,10 +327,9 @@ impl Job<'_> {
     }
 }
 
-/// The verbs `failed`, `succeeded`, `running` and `stuck`.
-fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
+/// The kernel command line; says so if there is none.
+fn read_cmdline(root: &Root) -> Option<Vec<u8>> {
     let mut buf = vec![0; CMDLINE_MAX];
-    let mut warnings = Warnings::default();
     match root.read("proc/cmdline", &mut buf).map(|line| line.len()) {
         Ok(len) => buf.truncate(len),
         Err(e) => {
@@ -327,11 +338,22 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                 words::errno(e, line);
                 line.str("; nothing is known of where to report to");
             });
-            return DONE;
+            return None;
         }
     }
     buf.shrink_to_fit();
-    let cmdline = buf.as_slice();
+    Some(buf)
+}
+
+fn no_random(line: &mut Text<'_>) {
+    line.str("the kernel gives no random numbers; nothing was sent");
+}
+
+/// The verbs `failed`, `succeeded`, `running` and `stuck`.
+fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
+    let Some(cmdline) = read_cmdline(root) else { return DONE };
+    let cmdline = cmdline.as_slice();
+    let mut warnings = Warnings::default();
     let settings = Settings::parse(cmdline, &mut warnings);
     let platform = cloud::recognise(&settings, cmdline, root);
     let mut clouds = cloud::services(platform.as_ref(), &settings, root, state);
@@ -367,7 +389,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let is_patient = settings.timeout_s.is_none() && matches!(state, State::Failed | State::Stuck);
     let patient_since = is_patient.then(|| Deadline::after_ms(0));
     let run = Run::prepare(root, &settings, cmdline, state, arguments.stage, platform, &mut warnings);
-    let (mut sinks, bad) = run.sinks(&mut warnings);
+    let (mut sinks, bad) = run.sinks(false, &mut warnings);
     if arguments.dry_run {
         print_warnings(&warnings);
         return print(&mut |out| {
@@ -379,9 +401,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         });
     }
     let Ok(mut id) = new_id() else {
-        say(&mut |line| {
-            line.str("the kernel gives no random numbers; nothing was sent");
-        });
+        say(&mut no_random);
         return UNDELIVERED;
     };
     let boot_id = &run.facts.boot_id;
@@ -428,7 +448,9 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         }
         let mut work = |said: &mut [u8; WORDS_MAX]| {
             let device = match job {
-                Job::Sink(sink) if sink.target.kind == Kind::Device => Some(device::open(root, &sink.target.url)),
+                Job::Sink(sink) if sink.target.kind == Kind::Device => {
+                    Some(device::open(root, &sink.target.url, deadline))
+                }
                 Job::Sink(sink) if sink.is_fallback() => Some(fallback::open(root)),
                 _ => None,
             };
@@ -451,13 +473,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                     let (format, gzip) = (sink.target.format, sink.target.gzip);
                     let max = settings.journal_max;
                     let mut body = JournalBody { source, format, max, gzip, length: None, stats };
-                    let result = match &device {
-                        Some(device) => device
-                            .as_ref()
-                            .map_err(|e| *e)
-                            .and_then(|device| device::journal(device, &mut body, deadline)),
-                        None => delivery.journal(&sink.target, &id, &mut body),
-                    };
+                    let result = send_journal(&device, true, &mut delivery, sink, &id, &mut body);
                     stats = body.stats;
                     if result.is_ok() && !settings.journal_redact {
                         unknown = delivery.unknown(&sink.target, &id, &mut body);
@@ -555,7 +571,85 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     if undelivered == 0 { DONE } else { UNDELIVERED }
 }
 
-/// Waits for the watchdog's time; gives whether this is the initramfs still.
+/// Sends the journal to a sink, which may be a device that is told the end.
+fn send_journal(
+    device: &Option<Result<File, Error>>,
+    is_end: bool,
+    delivery: &mut Delivery<'_>,
+    sink: &SinkOf<'_>,
+    id: &str,
+    body: &mut JournalBody<'_>,
+) -> Result<Outcome, Error> {
+    match device {
+        Some(Ok(device)) => device::journal(device, body, is_end, delivery.deadline),
+        Some(Err(e)) => Err(*e),
+        None => delivery.journal(&sink.target, id, body),
+    }
+}
+
+/// The verb `follow`.
+#[cfg(feature = "follow")]
+fn follow(root: &Root) -> u8 {
+    let Some(cmdline) = read_cmdline(root) else { return DONE };
+    let mut warnings = Warnings::default();
+    let settings = Settings::parse(&cmdline, &mut warnings);
+    let platform = cloud::recognise(&settings, &cmdline, root);
+    let run = Run::prepare(root, &settings, &cmdline, State::Running, None, platform, &mut warnings);
+    let (sinks, bad) = run.sinks(true, &mut warnings);
+    print_warnings(&warnings);
+    if sinks.is_empty() || settings.follow == Some(false) {
+        say(&mut |line| {
+            line.str("nothing to follow to: ");
+            line.str(match settings.follow {
+                Some(false) => "rd.report.follow is off",
+                _ => "no rd.report.journal= on the kernel command line takes the journal while it grows",
+            });
+        });
+        return if bad == 0 { DONE } else { UNDELIVERED };
+    }
+    let Ok(id) = new_id() else {
+        say(&mut no_random);
+        return UNDELIVERED;
+    };
+    let stop = Stop::listen();
+    let mut send = |number: usize, part: &Part, source: &mut Source, said: &mut [u8; WORDS_MAX]| {
+        let Some(sink) = sinks.get(number) else { return (UNDELIVERED, 0) };
+        let device = (sink.target.kind == Kind::Device).then(|| device::open(root, &sink.target.url, part.deadline));
+        sandbox::enter(root);
+        let mut delivery = run.delivery(part.deadline);
+        delivery.part = Some(part.number);
+        source.restart(settings.journal_redact);
+        let (format, gzip, max) = (sink.target.format, sink.target.gzip, settings.journal_max);
+        let mut body = JournalBody { source, format, max, gzip, length: None, stats: Stats::default() };
+        let result = send_journal(&device, part.is_last, &mut delivery, sink, &id, &mut body);
+        let (_, len) =
+            put_into_words(&result, None, &Job::Sink(sink).wording(), &delivery.heard, &body.stats, None, said);
+        follow::answer(&result, &delivery.heard, source, said, len)
+    };
+    let mut tell = |number: usize, event: Event<'_>| {
+        let Some(sink) = sinks.get(number) else { return };
+        let mut print = |line: &mut Text<'_>| {
+            Job::Sink(sink).put_name(line);
+            line.str(": ");
+            words::followed(&event, line);
+        };
+        match event {
+            Event::Up | Event::End(.., true) => say(&mut print),
+            _ => say_at_last(root, &mut print),
+        }
+    };
+    let mut followers: Vec<Follower> =
+        sinks.iter().map(|sink| Follower::new(sink.target.kind == Kind::Device)).collect();
+    // What takes over from an initramfs removes its files.
+    let was_initramfs = is_initramfs(root);
+    let mut is_left = || was_initramfs && !is_initramfs(root);
+    match follow::follow(root, &mut followers, &stop, &mut is_left, &mut send, &mut tell) && bad == 0 {
+        true => DONE,
+        false => UNDELIVERED,
+    }
+}
+
+/// Waits for the watchdog's time; gives whether this is the initramfs still. What takes over from one removes its files.
 fn is_stuck(root: &Root, after_s: u32) -> bool {
     if after_s == 0 {
         return false;
@@ -596,8 +690,9 @@ fn finish(
         match (placed, ended) {
             (Ok(()), Ok(Ended::Exit(_))) if !said.is_empty() => line.str(said),
             (Ok(()), Ok(ended)) => words::ended(not_done, ended, line),
-            (Err(e), _) | (_, Err(e)) => {
-                line.str(not_done).str(if placed.is_ok() { ": no process can be made for it: " } else { ": " });
+            (Ok(()), Err(e)) => words::no_process(not_done, e, line),
+            (Err(e), _) => {
+                line.str(not_done).str(": ");
                 words::errno(e, line);
                 line
             }
@@ -742,7 +837,7 @@ fn check(root: &Root, stdin: bool) -> u8 {
         put_all(out, &["what is sent:\n"])?;
         for state in State::ALL {
             run.state = state;
-            let (sinks, _) = run.sinks(&mut warnings);
+            let (sinks, _) = run.sinks(false, &mut warnings);
             let clouds = cloud::services(run.platform.as_ref(), &settings, root, state);
             let is_nothing = sinks.is_empty() && clouds.is_empty();
             put_all(out, &["  ", state.as_str(), if is_nothing { ": nothing\n" } else { ":\n" }])?;
@@ -751,6 +846,12 @@ fn check(root: &Root, stdin: bool) -> u8 {
             if let Some(name) = settings.ssh.filter(|_| cfg!(feature = "ssh") && state == State::Failed) {
                 ssh::describe(root, name, &settings, out)?;
             }
+        }
+        #[cfg(feature = "follow")]
+        if settings.follow == Some(true) {
+            run.state = State::Running;
+            put_all(out, &["  while it grows, in parts:\n"])?;
+            run.sinks(true, &mut warnings).0.iter().try_for_each(|sink| describe(&run, sink, out))?;
         }
         Ok(())
     });

@@ -51,6 +51,8 @@ pub enum NoTarget {
     Path,
     /// What should be a hash is none.
     Hash,
+    /// One object, which cannot grow.
+    OneObject,
     /// The files as they are, though secrets are to be masked.
     RawSecrets,
 }

@@ -3,6 +3,8 @@
 use crate::accounts::NotAdded;
 use crate::action::Step;
 use crate::error::{CloudError, Error, FallbackError, HttpError, JournalError, NetError, TlsError};
+#[cfg(feature = "follow")]
+use crate::follow::Event;
 use crate::http::url::NotUrl;
 use crate::interlock::Refused;
 use crate::net::trust::CertFacts;
@@ -70,6 +72,9 @@ pub fn no_target(why: NoTarget) -> &'static str {
         NoTarget::Hash => {
             "is not fetched: rd.report.fallback.sha512= is not a SHA-512 (128 hexadecimal digits, with sha512- before or without)"
         }
+        NoTarget::OneObject => {
+            "cannot be sent in parts while it grows: put+ makes one object, and ?format=raw one archive; they are sent in the end alone"
+        }
         NoTarget::RawSecrets => {
             "asks for files as they are, in which no secret is masked; set rd.report.journal.redact=off"
         }
@@ -94,6 +99,33 @@ pub fn no_success(unit: Option<&str>, out: &mut Text<'_>) {
         None => out.str("a failure was reported"),
     };
     out.str("; once it is repaired, use --force");
+}
+
+/// Says what there is to be said of a journal that is sent while it grows.
+#[cfg(feature = "follow")]
+pub fn followed(event: &Event<'_>, out: &mut Text<'_>) {
+    match event {
+        Event::Down(how, said) => {
+            match how {
+                Ok(Ended::Exit(_)) if !said.is_empty() => out.str(said),
+                Ok(how) => ended("not delivered", *how, out),
+                Err(e) => no_process("not delivered", *e, out),
+            };
+            out.str("; it is tried again, without a further word, with what comes until then")
+        }
+        Event::Up => out.str("it is delivered again"),
+        Event::End(parts, entries, is_whole) => {
+            out.str(if *is_whole { "delivered to the end (" } else { "not delivered to the end (of it: " });
+            out.dec(*parts).str(" parts, ").dec(*entries).str(" entries)")
+        }
+    };
+}
+
+/// Says that no process could be made.
+pub fn no_process<'a, 'b>(not_done: &str, e: Errno, out: &'a mut Text<'b>) -> &'a mut Text<'b> {
+    out.str(not_done).str(": no process can be made for it: ");
+    errno(e, out);
+    out
 }
 
 /// Says what is about to be done with the machine.

@@ -58,13 +58,15 @@ class Arrived:
 
     def __init__(self, result):
         self.console, self.has_ended = result["console"], result["ended"]
-        self.statuses, self.journals, self.after_s = [], [], None
+        self.statuses, self.journals, self.parts, self.after_s = [], [], [], None
         self.outside = result.get("outside")
         for post in result["posts"]:
             body = base64.b64decode(post["body"])
             if post["path"] == "/status":
                 self.statuses.append(json.loads(body))
                 self.after_s = self.after_s or post["after_s"]
+            elif "X-Report-Part" in post["headers"]:
+                self.parts.append((post["after_s"], int(post["headers"]["X-Report-Part"]), parse_export(gzip.decompress(body))))
             else:
                 self.journals.append(parse_export(gzip.decompress(body)))
 
@@ -310,6 +312,50 @@ class Namespace(unittest.TestCase):
         self.assertEqual([s["state"] for s in arrived.statuses], ["stuck", "succeeded"], arrived.console)
         self.assertIn("slow.service", arrived.statuses[0]["starting_units"])
         self.assertEqual(len(arrived.journals), 1)
+
+    def followed(self, arrived):
+        """The entries that came while the boot went on, each once, by their cursors."""
+        self.assertEqual([number for _, number, _ in arrived.parts], list(range(1, len(arrived.parts) + 1)), arrived.console)
+        entries = [entry for *_, entries in arrived.parts for entry in entries]
+        cursors = {entry["__CURSOR"]: entry for entry in entries}
+        self.assertEqual(len(cursors), len(entries))
+        return cursors
+
+    def test_the_journal_while_it_grows_and_a_failure(self):
+        slow = ("[Unit]\nDefaultDependencies=no\nBefore=initrd.target\nAfter=basic.target\n[Service]\nType=oneshot\n"
+                "ExecStart=/bin/sh -c 'for i in 1 2 3 4; do echo second $i; sleep 1; done; echo it fails now; exit 1'\n")
+        arrived = self.boot("rd.report.follow", posts=5, linger_s=4, files={
+            "etc/systemd/system/slow.service": slow + "[Unit]\nOnFailure=emergency.target\nOnFailureJobMode=isolate\n",
+            "etc/systemd/system/initrd.target.requires/slow.service": "-> ../slow.service"})
+        self.assertEqual([s["state"] for s in arrived.statuses], ["failed"], arrived.console)
+        self.assertGreaterEqual(len(arrived.parts), 2, arrived.console)
+        # Long before the failure, what was there; afterwards, in the shell, what came.
+        self.assertLess(arrived.parts[0][0], arrived.after_s - 2)
+        # journald tells of each: nobody waited for the next look.
+        seconds = [[entry for entry in entries if entry.get("MESSAGE", b"").startswith(b"second ")] for *_, entries in arrived.parts]
+        self.assertGreaterEqual(len([part for part in seconds if part]), 3)
+        followed = self.followed(arrived)
+        self.assertTrue(any(entry.get("MESSAGE") == b"it fails now" for entry in followed.values()))
+        self.assertTrue(any(b"Reached target emergency.target" in entry.get("MESSAGE", b"") for entry in followed.values()),
+                        arrived.console)
+        # The report's own journal is whole, and nothing of it had been lost.
+        journal = {entry["__CURSOR"]: entry for entry in arrived.journals[0] if "__CURSOR" in entry}
+        self.assertEqual(len(arrived.journals), 1)
+        self.assertEqual([cursor for cursor in journal if cursor not in followed], [])
+        self.assertTrue(all(followed[cursor] == entry for cursor, entry in journal.items()))
+
+    def test_the_journal_while_it_grows_and_success(self):
+        arrived = self.boot("rd.report.follow", config=ignition(), posts=2, console="the boot went on", linger_s=1)
+        self.assertEqual([s["state"] for s in arrived.statuses], ["succeeded"], arrived.console)
+        self.assertEqual(arrived.journals, [])
+        followed = self.followed(arrived)
+        self.assertTrue(any(b"Ignition finished successfully" in entry.get("MESSAGE", b"") for entry in followed.values()),
+                        [entry.get("MESSAGE") for entry in followed.values()][-20:])
+        self.assertIn("delivered to the end", arrived.console)
+
+    def test_without_the_flag_nothing_is_followed(self):
+        arrived = self.boot(config=ignition(), posts=1, console="the boot went on")
+        self.assertEqual(arrived.parts, [])
 
     def test_the_address_comes_late(self):
         arrived = self.boot(config=self.BAD, net="late", late_s=4)

@@ -57,6 +57,17 @@ class Device(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("not delivered: the output was refused: no such file", result.stderr)
 
+    def test_one_that_another_process_has_is_waited_for(self):
+        root = self.root()
+        trace = root.write("trace", "")
+        # A virtio port, as long as `rdreport follow` writes to it.
+        result = subprocess.run(["strace", "-f", "-o", trace, "-P", "dev/port", "-e", "inject=openat2,openat:error=EBUSY:when=1..3",
+                                 BINARY, "--root", root.path, "failed"], stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        with open(trace) as file:
+            self.assertEqual(file.read().count("EBUSY"), 3)
+        self.assertTrue(self.content(root).endswith(b"\n{}\n"))
+
     def terminal(self, root):
         """A character device in place of the port, and its other end."""
         master, slave = pty.openpty()

@@ -50,7 +50,7 @@ class Install(unittest.TestCase):
         self.assertIn("usr/lib/systemd/system/rdreport-fallback.target", found)
         self.assertFalse([name for name in found if "ignition" in name], "Ignition is not there")
         folder, found = self.install("systemd", ["usr/bin/ignition"])
-        for unit in ("failed", "succeeded", "stuck", "fallback-ignition"):
+        for unit in ("failed", "succeeded", "stuck", "follow", "fallback-ignition"):
             links = [name for name in found if name.endswith(f".wants/rdreport-{unit}.service")]
             self.assertEqual(len(links), 1)
             self.assertTrue(os.path.exists(os.path.join(folder, links[0])))
@@ -79,9 +79,11 @@ class Hooks(unittest.TestCase):
         script = '''
             mount -t tmpfs none /etc; mkdir /etc/cmdline.d
             getarg() { for key; do case $key in -d) return 1 ;; esac; case " $CMDLINE" in *" $key"*) return 0 ;; esac; done; return 1; }
+            getargbool() { getarg "$2"; }
             getargs() { for word in $CMDLINE; do case $word in "$1"*) echo "${word#"$1"}" ;; esac; done; }
             rdreport() { echo "ran $*"; }
             . "$1"
+            wait
             cat /etc/cmdline.d/* 2> /dev/null || :
             echo "still here"
         '''
@@ -100,6 +102,10 @@ class Hooks(unittest.TestCase):
     def test_the_watchdog_runs_where_it_is_set(self):
         self.assertEqual(self.source("rdreport-stuck.sh", "rd.report.stuck=60"), ["ran stuck --wait"])
         self.assertEqual(self.source("rdreport-stuck.sh", "rd.report.url=http://h/"), [])
+
+    def test_the_journal_is_followed_where_it_is_set(self):
+        self.assertEqual(self.source("rdreport-follow.sh", "rd.report.follow"), ["ran follow"])
+        self.assertEqual(self.source("rdreport-follow.sh", "rd.report.journal=http://h/"), [])
 
     def test_the_network_is_asked_for_when_it_is_needed(self):
         for cmdline, expected in [("quiet", []), ("rd.report.journal=file:/dev/ttyS1", []),

@@ -180,10 +180,10 @@ class Retry(unittest.TestCase):
         listener.bind(("127.0.0.1", 0))
         root = Root(f"rd.report.url=http://127.0.0.1:{listener.getsockname()[1]}/ rd.report.timeout=20")
         self.addCleanup(root.remove)
-        threading.Timer(2, listener.listen).start()
 
         def serve():
             time.sleep(2)
+            listener.listen()
             connection, _ = listener.accept()
             connection.recv(65536)
             connection.sendall(OK)

@@ -35,9 +35,11 @@ rdreport-failed.service emergency.target
 rdreport-succeeded.service initrd.target
 rdreport-stuck.service sysinit.target
 rdreport-fallback-ignition.service rdreport-fallback.target
+rdreport-follow.service sysinit.target
 END
     else
         inst_hook cmdline 06 "$moddir/rdreport-stuck.sh"
+        inst_hook cmdline 06 "$moddir/rdreport-follow.sh"
         # Behind the others of its kind, which may fail.
         inst_hook pre-pivot 99 "$moddir/rdreport-succeeded.sh"
     fi

@@ -542,7 +542,8 @@ mod tests {
     fn run(peer: &mut Script, body: &mut dyn Body, keep: &mut [u8]) -> Result<Outcome, Error> {
         let keep = &mut Keep::Start(keep, 0);
         let url = Url::parse("http://h/p").unwrap();
-        let fields = Fields { content_type: None, gzip: false, length: body.length(), report_id: "id", own: b"" };
+        let fields =
+            Fields { content_type: None, gzip: false, length: body.length(), report_id: "id", part: None, own: b"" };
         exchange(peer, "POST", &url, None, &fields, body, keep, Deadline::after_ms(1000), &mut Heard::default())
     }
 

@@ -25,6 +25,8 @@ pub struct Fields<'a> {
     pub length: Option<u64>,
     /// `X-Report-Id`.
     pub report_id: &'a str,
+    /// `X-Report-Part`: which of several requests with the same id it is.
+    pub part: Option<u64>,
     /// The owner's lines, each `Name: value\r\n`; they replace ours of the same name.
     pub own: &'a [u8],
 }
@@ -47,6 +49,8 @@ pub fn write(
         put_all(out, &["?", query])?;
     }
     put_all(out, &[" HTTP/1.1\r\n"])?;
+    let mut part = [0; text::DECIMAL_MAX];
+    let part = fields.part.map(|number| text::decimal(number, &mut part));
     if !is_given(fields.own, "Host") {
         put_all(out, &["Host: "])?;
         put_host(url, url.has_default_port(), out)?;
@@ -59,6 +63,7 @@ pub fn write(
         ("Content-Type", fields.content_type),
         ("Content-Encoding", fields.gzip.then_some("gzip")),
         ("X-Report-Id", Some(fields.report_id)),
+        ("X-Report-Part", part),
     ] {
         if let Some(value) = value.filter(|_| !is_given(fields.own, name)) {
             put_all(out, &[name, ": ", value, "\r\n"])?;
@@ -226,6 +231,7 @@ mod tests {
             gzip: false,
             length,
             report_id: "id",
+            part: None,
             own: own.as_bytes(),
         };
         let mut out = Vec::new();
@@ -258,7 +264,7 @@ mod tests {
     #[test]
     fn heads_to_a_proxy() {
         let proxy = Url::parse("http://u%3a:p@proxy:3128").unwrap();
-        let fields = Fields { content_type: None, gzip: false, length: Some(0), report_id: "id", own: b"" };
+        let fields = Fields { content_type: None, gzip: false, length: Some(0), report_id: "id", part: None, own: b"" };
         let written = |url: &str| {
             let (mut request, mut connect) = (Vec::new(), Vec::new());
             let url = Url::parse(url).unwrap();

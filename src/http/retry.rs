@@ -22,6 +22,8 @@ const PATIENCE_MS: (u64, u64) = (2_000, 15_000);
 pub struct Tries {
     /// Tries that were begun.
     pub count: u32,
+    /// Whether the first try is the only one.
+    pub is_single: bool,
     /// Seconds that the server asked to be left alone for, when there is not so much time.
     pub asked_s: Option<u64>,
 }
@@ -30,7 +32,7 @@ impl Tries {
     /// After a try that failed with `error`: waits for the next one and gives `true`, or `false` when there is none. `asked_s` is what
     /// the server asked for.
     pub fn wait(&mut self, error: Error, asked_s: Option<u64>, deadline: Deadline) -> bool {
-        is_transient(error) && self.pause(asked_s, deadline)
+        !self.is_single && is_transient(error) && self.pause(asked_s, deadline)
     }
 
     /// Waits as [`Tries::wait`] does, for a caller that knows what may pass.
@@ -125,7 +127,7 @@ pub fn http_date(text: &str) -> Option<u64> {
 }
 
 /// Milliseconds between try number `count` and the next, a quarter more or less, so that many machines do not come back at once.
-fn backoff_ms(count: u32) -> u64 {
+pub fn backoff_ms(count: u32) -> u64 {
     let step = FIRST_MS.checked_shl(count.saturating_sub(1).min(16)).unwrap_or(MOST_MS).min(MOST_MS);
     let mut byte = [128];
     let _ = random::fill(&mut byte);
@@ -186,7 +188,7 @@ mod tests {
     #[test]
     fn tries_end_with_the_deadline() {
         let (cut, deadline) = (Error::Http(HttpError::Cut), Deadline::after_ms(100));
-        let mut tries = Tries { count: 1, asked_s: None };
+        let mut tries = Tries { count: 1, ..Tries::default() };
         assert!(!tries.wait(cut, None, deadline));
         assert_eq!(tries.asked_s, None);
         assert!(!tries.wait(cut, Some(1), Deadline::after_ms(900)));

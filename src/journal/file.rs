@@ -19,6 +19,8 @@ pub struct JournalFile {
     pub path: Box<[u8]>,
     /// Its header when it was opened.
     pub header: Header,
+    /// Entries that are passed over at the beginning.
+    skip: u64,
     walk: Walk,
 }
 
@@ -79,12 +81,25 @@ const DONE: Option<u64> = Some(u64::MAX);
 impl JournalFile {
     /// At the first entry of a file with this header.
     pub fn new(bytes: Bytes, path: &[u8], header: Header) -> Self {
-        Self { bytes, path: path.into(), header, walk: Walk::start(&header) }
+        Self { bytes, path: path.into(), header, skip: 0, walk: Walk::start(&header) }
     }
 
-    /// Goes back to the first entry.
-    pub fn rewind(&mut self) {
+    /// From now on gives those entries only that come behind the first `skip` ones, up to as many as the header said, and not one that was
+    /// written since: it comes the next time.
+    #[cfg(feature = "follow")]
+    pub fn set_range(&mut self, skip: u64) {
+        self.skip = skip.min(self.header.entries);
+        self.header.tail_seqnum = 0;
+    }
+
+    /// Goes back to the first entry that it gives.
+    pub fn rewind(&mut self, windows: &mut Windows) {
         self.walk = Walk::start(&self.header);
+        if !self.pass_over(windows) {
+            // The chain is broken, so they are where the walk finds them.
+            self.walk = Walk::start(&self.header);
+            while self.walk.taken < self.skip && !matches!(self.step(windows), Step::End) {}
+        }
     }
 
     /// The next entry: as many as the header said there are when the file was opened, and what was written before that and is more.
@@ -95,8 +110,7 @@ impl JournalFile {
         if self.walk.index == self.walk.count && !self.next_array(windows) {
             return self.leave_arrays(windows);
         }
-        let at = ARRAY_LEN as u64 + self.walk.index.saturating_mul(self.header.array_item_len() as u64);
-        let at = self.item(windows, self.walk.array.saturating_add(at)).unwrap_or(0);
+        let at = self.indexed(windows, self.walk.index).unwrap_or(0);
         if at == 0 {
             // Not used yet; where it should be, the array is broken.
             return self.leave_arrays(windows);
@@ -116,6 +130,30 @@ impl JournalFile {
                 Step::Bad(at)
             }
         }
+    }
+
+    /// Goes over the entries to be skipped by the arrays alone, each of which is as large as all before it; gives whether they hold so many.
+    fn pass_over(&mut self, windows: &mut Windows) -> bool {
+        while self.walk.taken < self.skip {
+            if !self.next_array(windows) {
+                return false;
+            }
+            self.walk.index = self.walk.count.min(self.skip.saturating_sub(self.walk.taken));
+            self.walk.taken = self.walk.taken.saturating_add(self.walk.index);
+        }
+        if let Some(index) = self.walk.index.checked_sub(1) {
+            let Some(at) = self.indexed(windows, index).filter(|at| *at != 0) else { return false };
+            if let Some(entry) = self.entry(windows, at) {
+                (self.walk.entry, self.walk.seqnum) = (entry.at, entry.seqnum);
+            }
+        }
+        true
+    }
+
+    /// The offset that item `index` of the array that is read holds.
+    fn indexed(&self, windows: &mut Windows, index: u64) -> Option<u64> {
+        let at = ARRAY_LEN as u64 + index.saturating_mul(self.header.array_item_len() as u64);
+        self.item(windows, self.walk.array.saturating_add(at))
     }
 
     fn give(&mut self, entry: Entry) -> Step {

@@ -51,6 +51,8 @@ pub enum Codec {
 pub struct Header {
     /// Whether offsets are 32 bits wide and entries carry no hashes.
     pub compact: bool,
+    /// Which file it is, whatever its name is now.
+    pub file_id: Id,
     /// The machine that wrote the file.
     pub machine_id: Id,
     /// The boot that wrote last (before systemd 254: that opened the file last).
@@ -101,6 +103,7 @@ impl Header {
         let parse = || {
             Some(Self {
                 compact: incompatible & INCOMPATIBLE_COMPACT != 0,
+                file_id: id_at(bytes, 24)?,
                 machine_id: id_at(bytes, 40)?,
                 tail_boot_id: id_at(bytes, 56)?,
                 seqnum_id: id_at(bytes, 72)?,

@@ -23,8 +23,9 @@ pub(super) struct Kmsg {
     end: usize,
     /// Records left to read, as far as that is known.
     left: u32,
-    /// The sequence number of the last record that is read.
-    last: u64,
+    /// The sequence numbers of the first record that is given, and of the one behind the last.
+    first: u64,
+    pub(super) behind: u64,
     boot_id: Id,
     /// When the machine was booted, µs since 1970, by the clock now.
     booted: u64,
@@ -37,16 +38,23 @@ impl Kmsg {
         let boot_id = root.read("proc/sys/kernel/random/boot_id", &mut buf).map_or([0; 16], uuid);
         let uptime = time::monotonic_ms().saturating_mul(1000);
         let booted = time::realtime_s().saturating_mul(1_000_000).saturating_sub(uptime);
-        let mut kmsg = Self { file, buf: [0; BUFFER], start: 0, end: 0, left: 0, last: u64::MAX, boot_id, booted };
+        let mut kmsg =
+            Self { file, buf: [0; BUFFER], start: 0, end: 0, left: 0, first: 0, behind: u64::MAX, boot_id, booted };
         // What is logged from now on is not read.
         kmsg.rewind();
         let mut record = Record::new();
-        let mut last = 0;
+        let mut behind = 0;
         while let Some(entry) = kmsg.next(&mut record) {
-            last = entry.at;
+            behind = entry.seqnum;
         }
-        kmsg.last = last;
+        kmsg.behind = behind;
         Ok(kmsg)
+    }
+
+    /// From now on gives records only from this sequence number on.
+    #[cfg(feature = "follow")]
+    pub(super) fn set_first(&mut self, first: u64) {
+        self.first = first;
     }
 
     /// Goes back to the oldest record that the kernel still has.
@@ -66,8 +74,11 @@ impl Kmsg {
             let entry = parse(text, record);
             self.start = self.start.saturating_add(len);
             if let Some(mut entry) = entry {
-                if entry.at > self.last {
+                if entry.at >= self.behind {
                     return None;
+                }
+                if entry.at < self.first {
+                    continue;
                 }
                 entry.realtime = self.booted.saturating_add(entry.monotonic);
                 entry.boot_id = self.boot_id;

@@ -9,6 +9,8 @@ pub mod format;
 mod kmsg;
 #[cfg(feature = "lz4")]
 mod lz4;
+#[cfg(feature = "follow")]
+pub mod position;
 pub mod printable;
 pub mod record;
 mod redact;

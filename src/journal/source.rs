@@ -10,6 +10,8 @@ use super::data::{Data, Field, Name, Output, Unread};
 use super::file::{Entry, JournalFile, Step};
 use super::format::{BadHeader, Header, Id};
 use super::kmsg::Kmsg;
+#[cfg(feature = "follow")]
+use super::position::Positions;
 use super::record::Record;
 use super::window::Bytes;
 use crate::error::{Error, JournalError};
@@ -21,7 +23,7 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 /// Where journald keeps files: volatile ones, which an initramfs has, and persistent ones.
-const PLACES: [&str; 2] = ["run/log/journal", "var/log/journal"];
+pub const PLACES: [&str; 2] = ["run/log/journal", "var/log/journal"];
 /// Files that cannot be read but can be sent as they are.
 const OTHERS_MAX: usize = 16;
 /// Bytes of a path: a place, a machine's folder, a name of up to 255.
@@ -43,6 +45,8 @@ pub struct Source {
     record: Box<Record>,
     problems: Problems,
     skipped: Skipped,
+    /// Whether a private key goes on at the beginning.
+    key_lines: u8,
 }
 
 /// The number of what is no file: [`Entry::file`] of an entry that is in none.
@@ -95,6 +99,7 @@ impl Source {
             record: Box::new(Record::new()),
             problems: Problems::default(),
             skipped: Skipped::default(),
+            key_lines: 0,
         };
         let mut failure = JournalError::None;
         for place in PLACES {
@@ -131,15 +136,49 @@ impl Source {
     /// Starts again from the beginning, with secrets masked or not (at first they are). What comes is the same each time, byte for byte.
     pub fn restart(&mut self, redact: bool) {
         self.data.restart(redact);
+        self.data.set_key_lines(self.key_lines);
         self.last = None;
         self.problems = Problems::default();
         if let Some(kmsg) = &mut self.kmsg {
             kmsg.rewind();
         }
         for stream in &mut self.files {
-            stream.file.rewind();
+            stream.file.rewind(&mut self.data.windows);
             stream.advance(&mut self.data, &mut self.problems);
         }
+    }
+
+    /// Begins where `positions` are, without the entries before them, and lets them know where this ends; [`Source::restart`] goes there.
+    /// Gives how many entries are new.
+    #[cfg(feature = "follow")]
+    pub fn begin_at(&mut self, positions: &mut Positions) -> u64 {
+        positions.forget_ends();
+        self.key_lines = positions.key_lines;
+        let mut new = 0u64;
+        if let Some(kmsg) = &mut self.kmsg {
+            let from = positions.move_end(&kmsg.seqnum_id(), kmsg.behind);
+            new = kmsg.behind.saturating_sub(from);
+            kmsg.set_first(from);
+        }
+        for stream in &mut self.files {
+            let entries = stream.file.header.entries;
+            let from = positions.move_end(&stream.file.header.file_id, entries);
+            new = new.saturating_add(entries.saturating_sub(from));
+            stream.file.set_range(from);
+        }
+        new
+    }
+
+    /// Whether it is the kernel's log, for want of files.
+    #[cfg(feature = "follow")]
+    pub fn is_log(&self) -> bool {
+        self.kmsg.is_some()
+    }
+
+    /// Says nothing of files that are not read: it was said before.
+    #[cfg(feature = "follow")]
+    pub fn forget_skipped(&mut self) {
+        self.skipped = Skipped::default();
     }
 
     /// What was found so far.
@@ -155,7 +194,7 @@ impl Source {
     }
 
     /// See [`Data::key_lines`]: for an entry that is to be read again, out of order.
-    pub(super) fn key_lines(&self) -> u8 {
+    pub(crate) fn key_lines(&self) -> u8 {
         self.data.key_lines()
     }
 
@@ -390,6 +429,8 @@ impl Source {
                 return;
             }
         };
+        // Again: what the header tells of is then within it, however the file grows meanwhile.
+        let size = file.size().unwrap_or(size);
         let file = JournalFile::new(Bytes::new(file, number as u16, size), path, header);
         match (self.files.get_mut(number), oldest) {
             (None, _) => self.files.push(Stream { file, head: None }),

@@ -180,6 +180,8 @@ pub struct Settings<'a> {
     pub journal_redact: bool,
     /// Bytes of uncompressed journal that are sent.
     pub journal_max: Option<u64>,
+    /// Whether the journal is sent while it grows, where that was said.
+    pub follow: Option<bool>,
     /// URL of a configuration to fetch on failure.
     pub fallback: Option<&'a str>,
     /// Its hash, as it is written; one that is none counts as one that does not fit.
@@ -214,6 +216,7 @@ impl Default for Settings<'_> {
             dns: Vec::new(),
             journal_redact: true,
             journal_max: None,
+            follow: None,
             fallback: None,
             fallback_sha512: None,
             ssh: None,
@@ -554,6 +557,15 @@ pub static KEYS: &[Key] = &[
         works: true,
         secret: false,
         set: |s, v| bytes(v).map(|v| s.journal_max = Some(v)),
+    },
+    Key {
+        name: "follow",
+        value: "",
+        default: "off",
+        help: "the journal is sent while it grows, too",
+        works: cfg!(feature = "follow"),
+        secret: false,
+        set: |s, v| switch(v).map(|v| s.follow = Some(v)),
     },
     Key {
         name: "fallback",

@@ -1,9 +1,10 @@
 //! Files and folders below a root (`--root`), read with buffers that the caller sized.
 
 use crate::sys::time::Deadline;
+use crate::text::Text;
 use core::mem::MaybeUninit;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, RawDir, ResolveFlags, Uid, fchmod, fchown, fcntl_lock, flock,
     fstat, ftruncate, openat, openat2,
@@ -202,6 +203,12 @@ impl File {
 }
 
 impl File {
+    /// Goes to the end, for [`File::read`].
+    #[cfg(feature = "follow")]
+    pub fn to_end(&self) -> Result<(), Errno> {
+        rustix::fs::seek(&self.0, rustix::fs::SeekFrom::End(0)).map(drop)
+    }
+
     /// Goes back to the beginning, for [`File::read`].
     pub fn rewind(&self) -> Result<(), Errno> {
         rustix::fs::seek(&self.0, rustix::fs::SeekFrom::Start(0)).map(drop)
@@ -298,6 +305,14 @@ impl Folder {
     }
 }
 
+/// A short path that leads to an open file or folder.
+pub(super) fn short_path<'b>(file: BorrowedFd<'_>, buf: &'b mut [u8; 40]) -> &'b [u8] {
+    let mut text = Text::new(buf);
+    text.str("/proc/self/fd/").dec(file.as_raw_fd() as u64);
+    let len = text.as_bytes().len();
+    buf.get(..len).unwrap_or_default()
+}
+
 /// Reads until `buf` is full or there is no more; gives how many bytes were read.
 pub(super) fn fill(from: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno> {
     let mut len = 0usize;
@@ -328,6 +343,13 @@ pub(super) fn put(to: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
         }
     }
     Ok(())
+}
+
+#[cfg(feature = "follow")]
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
 }
 
 impl AsFd for File {

@@ -22,5 +22,7 @@ pub mod time;
 
 #[allow(unsafe_code)]
 pub mod vsock;
+#[cfg(feature = "follow")]
+pub mod watch;
 
 pub use rustix::io::Errno;

@@ -71,6 +71,12 @@ impl Stop {
         Self(None)
     }
 
+    /// What becomes readable when it is said.
+    #[cfg(feature = "follow")]
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.0.as_ref().map(rustix::fd::AsFd::as_fd)
+    }
+
     /// Whether it was said.
     pub fn is_asked(&self) -> bool {
         self.0.as_ref().is_some_and(|fd| wait_readable(fd, self, Deadline::after_ms(0)).is_some())
@@ -235,6 +241,14 @@ impl Child {
     /// Waits until it has ended, or has said something, or `stop` says so, or `deadline` has come.
     pub fn listen(&self, stop: &Stop, deadline: Deadline) {
         wait_readable(&self.words, stop, deadline);
+    }
+}
+
+/// What becomes readable when it says something, and when it ends.
+#[cfg(feature = "follow")]
+impl rustix::fd::AsFd for Child {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.words.as_fd()
     }
 }
 

@@ -3,17 +3,16 @@
 use core::net::SocketAddr;
 use heapless::Vec;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, bind, connect,
     ipproto, netlink, recv, send, shutdown, socket_with, sockopt,
 };
 
-use crate::sys::file::File;
+use crate::sys::file::{File, short_path};
 use crate::sys::time::Deadline;
 use crate::sys::vsock;
-use crate::text::Text;
 
 /// Sockets that [`wait`] can wait for at once.
 pub const WAIT_MAX: usize = 8;
@@ -71,10 +70,7 @@ impl Socket {
     pub fn unix(node: &File) -> Result<Self, Errno> {
         let socket = Self::open(AddressFamily::UNIX, SocketType::STREAM, None)?;
         // An address has no room for a long path, and no way to say what it is relative to.
-        let mut path = [0; 40];
-        let mut text = Text::new(&mut path);
-        text.str("/proc/self/fd/").dec(node.as_fd().as_raw_fd() as u64);
-        connect(&socket.0, &SocketAddrUnix::new(text.as_bytes())?)?;
+        connect(&socket.0, &SocketAddrUnix::new(short_path(node.as_fd(), &mut [0; 40]))?)?;
         Ok(socket)
     }
 
@@ -173,8 +169,13 @@ pub fn wait(sockets: &mut dyn Iterator<Item = &Socket>, ready: Ready, deadline: 
         Ready::Out => PollFlags::OUT,
     };
     let mut fds: Vec<PollFd<'_>, WAIT_MAX> = sockets.take(WAIT_MAX).map(|s| PollFd::new(&s.0, events)).collect();
+    wait_for(&mut fds, deadline)
+}
+
+/// Waits for the first of up to 32 descriptors, or for `deadline`; bit n of the answer is the nth, 0 is none.
+pub(super) fn wait_for(fds: &mut [PollFd<'_>], deadline: Deadline) -> u32 {
     loop {
-        match poll(&mut fds, Some(&deadline.left())) {
+        match poll(fds, Some(&deadline.left())) {
             Err(Errno::INTR) => {}
             Err(_) | Ok(0) => return 0,
             Ok(_) => break,

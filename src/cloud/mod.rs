@@ -18,6 +18,8 @@ mod gcp;
 #[cfg(feature = "cloud-hyperv")]
 mod hyperv;
 pub mod json;
+#[cfg(any(feature = "cloud-azure", feature = "cloud-hyperv"))]
+pub mod kvp;
 #[cfg(feature = "cloud-notify")]
 mod notify;
 #[cfg(feature = "cloud-openstack")]
@@ -36,14 +38,15 @@ mod webhook;
 pub mod xml;
 
 use crate::credential;
-use crate::error::{CloudError, Error, NetError};
-use crate::http::client::{Heard, Outcome};
+use crate::error::{CloudError, Error, HttpError, NetError};
+use crate::http::client::{Heard, Outcome, URL_MAX};
 use crate::http::retry::is_transient;
 use crate::report::{Report, member};
 use crate::settings::{CloudKey, Settings, State, States};
 use crate::sink::{Sink, put_all};
-use crate::sys::file::{File, Root};
+use crate::sys::file::Root;
 use crate::sys::time::Deadline;
+use crate::target::{self, Variables};
 use crate::text::{DECIMAL_MAX, Text, decimal, rfc3339};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -101,8 +104,9 @@ impl Service {
 /// others wrote.
 #[derive(Default)]
 pub struct Local {
-    /// Where a record for the host goes, if the key-value exchange is here, and nobody else writes until it is closed.
-    pub pool: Option<Result<File, CloudError>>,
+    /// Where a record for the host goes, if the key-value exchange is here.
+    #[cfg(any(feature = "cloud-azure", feature = "cloud-hyperv"))]
+    exchange: exchange::Place,
     /// The address that DHCP gives for Azure's service.
     pub wire_server: Option<[u8; 4]>,
     /// Whether this machine began with UEFI.
@@ -306,7 +310,24 @@ pub fn deliver<'a>(
     (service.report)(&mut Cloud { report, local, settings, cmdline: report.cmdline, deadline, heard, send, message })
 }
 
+/// The settings that are URLs.
+pub const URLS: [(&str, CloudKey); 5] = [
+    ("packet.url", CloudKey::PacketUrl),
+    ("aws.url", CloudKey::AwsUrl),
+    ("openstack.url", CloudKey::OpenstackUrl),
+    ("maas.url", CloudKey::MaasUrl),
+    ("cloudinit.url", CloudKey::CloudinitUrl),
+];
+
 impl Cloud<'_> {
+    /// The URL that the owner has set, with its variables replaced: none of them stands in what somebody has signed.
+    pub fn url(&self, key: CloudKey) -> Result<heapless::String<URL_MAX>, Error> {
+        let report = self.report;
+        let variables = Variables { facts: report.facts, state: report.state, stage: report.stage };
+        let url = target::status(self.settings.cloud(key).unwrap_or_default(), &variables);
+        url.map_err(|_| HttpError::BadUrl.into())
+    }
+
     /// What happened, in a line: the owner's message, else Ignition's, else the first unit that failed.
     pub fn message(&self) -> &str {
         &self.message

@@ -158,6 +158,11 @@ impl<'a> Run<'a> {
         let facts = Facts::gather(root);
         let variables = Variables { facts: &facts, state, stage };
         let own = own_fields::lines(root, settings, &variables, warnings);
+        for (key, value) in cloud::URLS.into_iter().filter_map(|(name, key)| Some((name, settings.cloud(key)?))) {
+            if let Err(why) = target::status(value, &variables) {
+                warn_no_target(key, value, why, warnings);
+            }
+        }
         let (trust, extra_roots) = trust(root, settings, warnings);
         if !random::is_ready() {
             warnings

@@ -47,9 +47,9 @@ fn wait_condition(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
     let mut body = [0; BODY_MAX];
     let mut body = Text::new(&mut body);
     signal::put(cloud, signal::CFN, &mut body)?;
-    let url = cloud.settings.cloud(CloudKey::AwsUrl).unwrap_or_default();
+    let url = cloud.url(CloudKey::AwsUrl)?;
     // It was signed for a request without a type.
-    cloud.send_until_taken("PUT", url, "", whole(&body)?.as_bytes(), false)
+    cloud.send_until_taken("PUT", &url, "", whole(&body)?.as_bytes(), false)
 }
 
 fn resource(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {

@@ -24,8 +24,8 @@ pub(super) const SERVICE: Service = Service {
 };
 
 fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
-    let url = cloud.settings.cloud(CloudKey::OpenstackUrl).unwrap_or_default();
-    let form = cloud.settings.cloud(CloudKey::OpenstackSignal).or_else(|| form_of(url)).ok_or(CloudError::NoForm)?;
+    let url = cloud.url(CloudKey::OpenstackUrl)?;
+    let form = cloud.settings.cloud(CloudKey::OpenstackSignal).or_else(|| form_of(&url)).ok_or(CloudError::NoForm)?;
     let (method, names) = match form {
         "cfn" => ("PUT", signal::CFN),
         "token" => ("POST", signal::HEAT),
@@ -45,7 +45,7 @@ fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
             }
         }
     }
-    cloud.send_until_taken(method, url, whole(&fields)?, whole(&body)?.as_bytes(), false)
+    cloud.send_until_taken(method, &url, whole(&fields)?, whole(&body)?.as_bytes(), false)
 }
 
 /// The form that a URL shows by itself.

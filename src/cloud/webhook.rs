@@ -43,7 +43,7 @@ const SKEW_S: i64 = 5;
 const NAME: &str = "rdreport";
 
 fn report(cloud: &mut Cloud<'_>, url: CloudKey, origin: &str) -> Result<Outcome, Error> {
-    let url = cloud.settings.cloud(url).unwrap_or_default();
+    let url = &cloud.url(url)?;
     let mut body = [0; BODY_MAX];
     let mut body = Text::new(&mut body);
     put(cloud, origin, &mut Ascii(&mut body))?;

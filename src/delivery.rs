@@ -46,6 +46,8 @@ pub struct Delivery<'a> {
     pub clock: Option<&'static str>,
     /// The end of all tries.
     pub deadline: Deadline,
+    /// The end of a cloud's waiting for a network.
+    pub network_until: Deadline,
     /// What was learnt on the way.
     pub heard: Heard,
 }
@@ -89,7 +91,8 @@ impl Delivery<'_> {
         local: &mut Local,
         settings: &Settings<'_>,
     ) -> Result<Outcome, Error> {
-        let (deadline, mut heard) = (self.deadline, core::mem::take(&mut self.heard));
+        let (deadline, network_until) = (self.deadline, self.network_until);
+        let mut heard = core::mem::take(&mut self.heard);
         let mut send = |request: &cloud::Request<'_>, answer: &mut [u8], heard: &mut Heard| {
             let fields = Fields {
                 content_type: None,
@@ -103,7 +106,7 @@ impl Delivery<'_> {
                 client.once(request.method, request.url, &fields, &mut body, answer, request.until, heard)
             })
         };
-        let result = cloud::deliver(service, report, local, settings, deadline, &mut heard, &mut send);
+        let result = cloud::deliver(service, report, local, settings, deadline, network_until, &mut heard, &mut send);
         self.heard = heard;
         result
     }

@@ -16,8 +16,8 @@ use crate::http::url::Url;
 use crate::interlock::{self, Lock};
 use crate::journal::source::Source;
 use crate::journal::{self, units};
-use crate::net::Dial;
 use crate::net::trust::{CertFacts, PEM_MAX, Trust};
+use crate::net::{self, Dial};
 use crate::report::{Facts, Report, new_id};
 use crate::settings::cmdline::Words;
 use crate::settings::{Action, CMDLINE_MAX, KEYS, PREFIX, Settings, State, Warnings, redact};
@@ -53,6 +53,8 @@ const GRACE_MS: u64 = 500;
 const TIMEOUT_FAILED_S: u64 = 60;
 /// The same on the way of a boot that goes on.
 const TIMEOUT_RUNNING_S: u64 = 10;
+/// Milliseconds that a network is waited for after a failure that nobody asked to be told of.
+const NETWORK_MS: u64 = 10_000;
 /// Sinks of all kinds together.
 const SINKS_MAX: usize = 2 * crate::settings::SINKS_MAX;
 /// Processes of a report: the sinks', and the clouds'.
@@ -83,6 +85,7 @@ usage: rdreport [--root DIR] VERB [options]
       --gzip           compressed
   check [-]            say what the kernel command line means; '-' reads one from
                        standard input
+      --network        say nothing; exit status 0 if a report needs the network
   --version, --help
 
   --root DIR           read every file below DIR
@@ -122,7 +125,7 @@ pub fn main(args: Args) -> u8 {
     match arguments.verb {
         Verb::Report(state) => report(&root, &arguments, state),
         Verb::Journal => print_journal(&root, &arguments),
-        Verb::Check { stdin } => check(&root, stdin),
+        Verb::Check { stdin, network } => check(&root, stdin, network),
         Verb::Help | Verb::Version => DONE,
     }
 }
@@ -228,6 +231,7 @@ impl<'a> Run<'a> {
             own: &self.own,
             clock: self.platform.and_then(|found| platform::clock(found.name)),
             deadline,
+            network_until: deadline,
             heard: Heard::default(),
         }
     }
@@ -317,14 +321,22 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let settings = Settings::parse(cmdline, &mut warnings);
     let platform = cloud::recognise(&settings, cmdline, root);
     let mut clouds = cloud::services(platform.as_ref(), &settings, root, state);
+    let goes_on = matches!(state, State::Running | State::Succeeded);
+    let is_asked_for = cloud::is_asked_for(&settings, cmdline);
+    if goes_on && !is_asked_for && clouds.iter().any(|service| service.needs_network) && !net::is_up() {
+        clouds.retain(|service| !service.needs_network);
+    }
     let acts = matches!(state, State::Failed | State::Stuck) && settings.action != Action::None;
     if settings.is_idle() && clouds.is_empty() && !acts {
         print_warnings(&warnings);
-        say(&mut |line| {
-            line.str(
-                "nothing to report to: neither rd.report.url= nor rd.report.journal= is on the kernel command line",
-            );
-        });
+        // Nobody who looks at a boot that goes on waits for this.
+        if !goes_on {
+            say(&mut |line| {
+                line.str(
+                    "nothing to report to: neither rd.report.url= nor rd.report.journal= is on the kernel command line",
+                );
+            });
+        }
         return DONE;
     }
     if !settings.on.contains(state) && !settings.journal_on.contains(state) && !acts {
@@ -336,14 +348,11 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     if arguments.wait && !is_stuck(root, settings.stuck_s) {
         return DONE;
     }
-    let default_s = match state {
-        State::Failed | State::Stuck => TIMEOUT_FAILED_S,
-        State::Running | State::Succeeded => TIMEOUT_RUNNING_S,
-    };
+    let default_s = if goes_on { TIMEOUT_RUNNING_S } else { TIMEOUT_FAILED_S };
     let timeout_s = settings.timeout_s.map_or(default_s, u64::from);
     let deadline = Deadline::after_ms(timeout_s.saturating_mul(1000));
     // A boot that goes on waits for no cloud, nor does an owner who set a time.
-    let is_patient = settings.timeout_s.is_none() && matches!(state, State::Failed | State::Stuck);
+    let is_patient = settings.timeout_s.is_none() && !goes_on;
     let patient_since = is_patient.then(|| Deadline::after_ms(0));
     let run = Run::prepare(root, &settings, cmdline, state, arguments.stage, platform, &mut warnings);
     let (mut sinks, bad) = run.sinks(&mut warnings);
@@ -457,6 +466,9 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                         Job::Sink(sink) => delivery.status(&sink.target, &mut report),
                         Job::Cloud(service) => {
                             delivery.deadline = job.deadline(patient_since, deadline);
+                            if !is_asked_for {
+                                delivery.network_until = deadline.step_ms(NETWORK_MS);
+                            }
                             delivery.cloud(service, &report, &mut local, &settings)
                         }
                     }
@@ -638,7 +650,7 @@ fn print_journal(root: &Root, arguments: &Arguments) -> u8 {
 }
 
 /// The verb `check`.
-fn check(root: &Root, stdin: bool) -> u8 {
+fn check(root: &Root, stdin: bool, network: bool) -> u8 {
     let mut buf = vec![0; CMDLINE_MAX];
     let read = match stdin {
         true => process::read_stdin(&mut buf).map(|len| buf.get(..len).unwrap_or_default()),
@@ -657,6 +669,12 @@ fn check(root: &Root, stdin: bool) -> u8 {
     let mut warnings = Warnings::default();
     let settings = Settings::parse(cmdline, &mut warnings);
     let platform = cloud::recognise(&settings, cmdline, root);
+    if network {
+        let is_far = |url: &&str| !url.starts_with("file:");
+        let needs = settings.url.iter().chain(&settings.journal).any(is_far)
+            || cloud::needs_network(platform.as_ref(), &settings, cmdline, root);
+        return if needs { DONE } else { UNDELIVERED };
+    }
     let mut run = Run::prepare(root, &settings, cmdline, State::Failed, None, platform, &mut warnings);
     let status = print(&mut |out| {
         put_all(out, &["settings:\n"])?;

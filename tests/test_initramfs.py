@@ -4,7 +4,7 @@ import subprocess
 import tempfile
 import unittest
 
-from peers import BINARY, HERE
+from peers import BINARY, HERE, Root
 
 FOLDER = os.path.join(HERE, "..", "initramfs")
 HOOKS = os.path.join(FOLDER, "dracut")
@@ -66,20 +66,22 @@ class Install(unittest.TestCase):
 
 
 class Hooks(unittest.TestCase):
-    def source(self, hook, cmdline):
+    def source(self, hook, cmdline, vendor=""):
         """What a hook does where dracut's functions find these words on the command line: what it runs, and what it asks for."""
         script = '''
             mount -t tmpfs none /etc; mkdir /etc/cmdline.d
             getarg() { for key; do case $key in -d) return 1 ;; esac; case " $CMDLINE" in *" $key"*) return 0 ;; esac; done; return 1; }
-            getargs() { for word in $CMDLINE; do case $word in "$1"*) echo "${word#"$1"}" ;; esac; done; }
-            rdreport() { echo "ran $*"; }
+            rdreport() { case $1 in check) "$BINARY" --root "$ROOT" "$@" ;; *) echo "ran $*" ;; esac; }
             . "$1"
             cat /etc/cmdline.d/* 2> /dev/null || :
             echo "still here"
         '''
+        root = Root(cmdline, journal=None)
+        self.addCleanup(root.remove)
+        root.write("sys/class/dmi/id/sys_vendor", vendor)
         result = subprocess.run(["unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh",
                                  os.path.join(HOOKS, hook)], check=True, stdout=subprocess.PIPE, text=True,
-                                env={**os.environ, "CMDLINE": cmdline})
+                                env={**os.environ, "CMDLINE": cmdline, "BINARY": BINARY, "ROOT": root.path})
         lines = result.stdout.splitlines()
         # dracut goes on behind it.
         self.assertEqual(lines.pop(), "still here")
@@ -94,12 +96,18 @@ class Hooks(unittest.TestCase):
         self.assertEqual(self.source("rdreport-stuck.sh", "rd.report.url=http://h/"), [])
 
     def test_the_network_is_asked_for_when_it_is_needed(self):
-        for cmdline, expected in [("quiet", []), ("rd.report.journal=file:/dev/ttyS1", []),
-                                  ("rd.report.journal=vsock://2:1", []),
-                                  ("rd.report.url=http://h/", ["rd.neednet=1"]),
-                                  ("rd.report.journal=file:/j rd.report.journal=https://h/", ["rd.neednet=1"]),
-                                  ("coreos.status.url=http://h/", ["rd.neednet=1"])]:
-            self.assertEqual(self.source("rdreport-net.sh", cmdline), expected, cmdline)
+        for cmdline, vendor, needed in [
+            ("quiet", "", False), ("rd.report.journal=file:/dev/ttyS1", "", False), ("rd.report.url=http://h/", "", True),
+            ("rd.report.journal=file:/j rd.report.journal=https://h/", "", True), ("coreos.status.url=http://h/", "", True),
+            # A cloud is told over the network, but does not hold up a boot that provisions nothing.
+            ("quiet", "Scaleway", False), ("ignition.platform.id=gcp", "", False), ("ignition.firstboot", "Scaleway", True),
+            ("ignition.firstboot=1 ignition.platform.id=gcp", "", True), ("flatcar.first_boot=detected", "Scaleway", True),
+            ("rd.report.platform=azure", "", True), ("em.events_url=http://h/", "", True), ("rd.report.maas.url=http://h/", "", True),
+            # Nothing to tell, or not over the network.
+            ("ignition.firstboot", "Hetzner", False), ("ignition.firstboot ignition.platform.id=vmware", "", False),
+            ("ignition.firstboot rd.report.platform=none", "Scaleway", False), ("ignition.firstboot rd.report.on=running", "Scaleway", False),
+        ]:
+            self.assertEqual(self.source("rdreport-net.sh", cmdline, vendor), ["rd.neednet=1"] if needed else [], (cmdline, vendor))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ pub(super) const SERVICE: Service = Service {
     states: States::of(&State::ALL),
     what: "POST the health to the wire server, as JSON, else as XML; before it, the key-value exchange",
     budget_s: 300,
+    needs_network: true,
     hint: "raise rd.report.timeout=, or set rd.report.platform=none",
     prepare: Some(prepare),
     report,

@@ -11,6 +11,7 @@ pub(super) const SERVICE: Service = Service {
     states: States::of(&[State::Failed, State::Succeeded]),
     what: "PROVISIONING_REPORT into the key-value exchange, by hv_kvp_daemon's pool, else by the device",
     budget_s: 0,
+    needs_network: false,
     hint: "put the module hv_utils into the image, or set rd.report.platform=none",
     prepare: Some(exchange::prepare),
     report,

@@ -42,6 +42,7 @@ use crate::error::{CloudError, Error, HttpError, NetError};
 use crate::http::client::{Heard, Outcome, URL_MAX};
 use crate::http::retry::is_transient;
 use crate::report::{Report, member};
+use crate::settings::cmdline::{Word, Words, same_key};
 use crate::settings::{CloudKey, Settings, State, States};
 use crate::sink::{Sink, put_all};
 use crate::sys::file::Root;
@@ -80,6 +81,8 @@ pub struct Service {
     pub what: &'static str,
     /// Seconds in all for the report of a failure, where its documentation asks for more than is usual.
     pub budget_s: u64,
+    /// Whether it is told over the network.
+    pub needs_network: bool,
     /// What to do where it does not take the report.
     pub hint: &'static str,
     /// Gathers what it needs of files.
@@ -225,6 +228,23 @@ pub fn services(
     SERVICES.iter().filter(|_| !is_off).filter(is_told).filter(is_wanted).take(SERVICES_MAX).collect()
 }
 
+/// Words of the kernel command line in a boot that provisions.
+const PROVISIONING: [&str; 4] = ["ignition.firstboot", "flatcar.first_boot", "em.events_url", "tinkerbell"];
+
+/// Whether the network is to be set up and waited for to tell the cloud: in a boot that provisions, or whose owner wants reports. Any other
+/// boot of a machine in a cloud must not be held up by a network for which it has no use.
+pub fn is_asked_for(settings: &Settings<'_>, cmdline: &[u8]) -> bool {
+    let is_one = |word: Word<'_>| PROVISIONING.iter().any(|key| same_key(word.key, key.as_bytes()));
+    settings.platform.is_some() || !settings.is_idle() || Words::new(cmdline).any(is_one)
+}
+
+/// Whether a report of any state needs the network.
+pub fn needs_network(found: Option<&Found<'_>>, settings: &Settings<'_>, cmdline: &[u8], root: &Root) -> bool {
+    let is_asked = is_asked_for(settings, cmdline);
+    let is_wanted = |service: &&Service| service.needs_network && (is_asked || matches!(service.when, When::Set(_)));
+    State::ALL.iter().any(|state| services(found, settings, root, *state).iter().any(is_wanted))
+}
+
 /// Finds the platform; `None` as well where this program was built for none.
 pub fn recognise<'a>(settings: &Settings<'a>, cmdline: &'a [u8], root: &Root) -> Option<Found<'a>> {
     match cfg!(feature = "cloud") {
@@ -279,6 +299,8 @@ pub struct Cloud<'a> {
     pub cmdline: &'a [u8],
     /// The end of all tries.
     pub deadline: Deadline,
+    /// The end of waiting for a network.
+    network_until: Deadline,
     /// What was heard on the way.
     pub heard: &'a mut Heard,
     send: &'a mut Send<'a>,
@@ -303,11 +325,13 @@ pub fn deliver<'a>(
     local: &'a mut Local,
     settings: &'a Settings<'a>,
     deadline: Deadline,
+    network_until: Deadline,
     heard: &'a mut Heard,
     send: &'a mut Send<'a>,
 ) -> Result<Outcome, Error> {
-    let message = message(report);
-    (service.report)(&mut Cloud { report, local, settings, cmdline: report.cmdline, deadline, heard, send, message })
+    let (cmdline, message) = (report.cmdline, message(report));
+    let mut cloud = Cloud { report, local, settings, cmdline, deadline, network_until, heard, send, message };
+    (service.report)(&mut cloud)
 }
 
 /// The settings that are URLs.
@@ -354,6 +378,9 @@ impl Cloud<'_> {
                 Ok(outcome) => return Ok(outcome),
                 // The time was over: why it was not enough is what went wrong before.
                 Err(e) if self.deadline.passed() => return Err(earlier.unwrap_or(e)),
+                Err(Error::Net(NetError::NoRoute)) if self.network_until.passed() => {
+                    return Err(NetError::NoRoute.into());
+                }
                 Err(e) if is_passing(e) && self.heard.tries.pause(self.heard.retry_after_s, self.deadline) => {
                     earlier = Some(e);
                 }

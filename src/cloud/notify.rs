@@ -19,6 +19,7 @@ pub(super) const SERVICE: Service = Service {
     states: States::of(&State::ALL),
     what: "STATUS, and EXIT_STATUS of a failure, to the socket of vmm.notify_socket",
     budget_s: 0,
+    needs_network: false,
     hint: "check the credential vmm.notify_socket",
     prepare: Some(|root, _: &Settings<'_>, _, local: &mut Local| local.notify = address(root)),
     report,

@@ -18,6 +18,7 @@ pub(super) const SERVICE: Service = Service {
     states: States::of(&[State::Failed, State::Succeeded]),
     what: "signal the wait condition or resource of rd.report.openstack.url=",
     budget_s: 0,
+    needs_network: true,
     hint: "check rd.report.openstack.url= and rd.report.openstack.token=",
     prepare: Some(|root, settings, _, local| local.secret = Secret::read(root, settings, CloudKey::OpenstackToken)),
     report,

@@ -21,6 +21,7 @@ pub(super) const SERVICE: Service = Service {
     states: States::of(&State::ALL),
     what: "POST state, message and code to the user state URL that the metadata name, or to em.events_url= or tinkerbell=",
     budget_s: 0,
+    needs_network: true,
     hint: "set rd.report.packet.url= to where the metadata are, or rd.report.platform=none",
     prepare: None,
     report,

@@ -384,7 +384,12 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         }
     };
     sinks.retain(|sink| !lock.has_sent(sink.number));
-    clouds.retain(|service| !lock.has_sent(Job::Cloud(service).number()));
+    clouds.retain(|service| {
+        let number = Job::Cloud(service).number();
+        // Of how it ended, a cloud hears once.
+        let other = |end: &State| *end != state && !arguments.force && interlock::has_sent(root, *end, number);
+        !lock.has_sent(number) && ![State::Failed, State::Succeeded].iter().any(other)
+    });
     let mut source = open_journal(root, state, &settings, &sinks, deadline, &mut warnings);
     print_warnings(&warnings);
     let stop = Stop::listen();

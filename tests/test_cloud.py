@@ -402,6 +402,34 @@ class Packet(Clouds):
         self.assertEqual(len({request.headers["x-report-id"] for request in events.requests[2:] + status.requests[2:]}), 1)
         self.assertEqual(len(metadata.requests), 4)
 
+    def test_progress_and_then_one_end(self):
+        """Whatever is reported behind it; the owner's server hears of all."""
+        cmdline = "ignition.platform.id=packet rd.report.ca=/ca.pem rd.report.url=http://192.0.2.16/s rd.report.on=all"
+        behind = ("running", "stuck")
+        for end, other, refused in (("failed", "succeeded", 1), ("succeeded", "failed", 0)):
+            self.due.clear()
+            shutil.rmtree(os.path.join(self.root.path, "run/rdreport"), ignore_errors=True)
+            servers = [self.service("192.0.2.16", *[("POST /s", answer(200))] * (6 - refused)),
+                       self.metadata(self.METADATA, [("GET /metadata", answer(200, json.dumps(self.METADATA)))] * 2),
+                       self.events(*[("POST /events", answer(200))] * 3)]
+            for state in ("running", "running", end, *behind):
+                self.report(cmdline, state, again=True)
+            self.report(cmdline, other, again=True, code=refused)
+            self.done()
+            self.assertEqual([json.loads(request.body)["state"] for request in servers[2].requests], ["running", "running", end])
+            states = [json.loads(request.body)["state"] for request in servers[0].requests]
+            self.assertEqual(states, ["running", "running", end, *behind, *([] if refused else [other])])
+            for server in servers:
+                server.close()
+
+    def test_force_tells_a_second_end(self):
+        self.metadata(self.METADATA, [("GET /metadata", answer(200, json.dumps(self.METADATA)))])
+        events = self.events(*[("POST /events", answer(200))] * 2)
+        for words in (("failed",), ("succeeded", "--force")):
+            self.report("ignition.platform.id=packet rd.report.ca=/ca.pem", *words, again=True)
+        self.done()
+        self.assertEqual([json.loads(request.body)["state"] for request in events.requests], ["failed", "succeeded"])
+
     def test_a_dry_run_sends_nothing(self):
         self.root.write("proc/cmdline", "ignition.platform.id=packet")
         result = self.root.run("failed", "--dry-run")
@@ -683,11 +711,17 @@ class Azure(Clouds):
         with subprocess.Popen([BINARY, "--root", self.root.path, "failed"], stderr=subprocess.PIPE, text=True) as process:
             self.assertIn("rd.report.url=http://192.0.2.16/s: delivered", process.stderr.readline())
             self.assertLess(time.monotonic() - began, 5)
-            # The usual minute is over.
+            # Nobody listens, and then the service is out of order, until the usual minute is over.
             with self.assertRaises(subprocess.TimeoutExpired):
-                process.wait(62)
+                process.wait(20)
+            broken = self.service(self.ADDRESS)
+            broken.behave = lambda connection, server: connection.answer(answer(503))
+            with self.assertRaises(subprocess.TimeoutExpired):
+                process.wait(42)
+            self.assertGreater(len(broken.requests), 3)
+            broken.close()
             self.service(self.ADDRESS, (self.HEALTH, answer(200)))
-            self.assertRegex(process.communicate(timeout=20)[1], r"cloud azure: delivered \(200, \d+ bytes, \d+ tries\)")
+            self.assertRegex(process.communicate(timeout=40)[1], r"cloud azure: delivered \(200, \d+ bytes, \d+ tries\)")
         self.done()
         self.assertEqual(len(status.requests), 1)
 
@@ -1213,6 +1247,60 @@ class Notify(Clouds):
         for text in ("", "/run/notify", "vsock:2"):
             self.root.write("run/credentials/@system/vmm.notify_socket", text)
             self.assertIn("nothing to report to", self.report("", "failed"))
+
+
+class Golden(Clouds):
+    """The bodies to the byte, with what differs from run to run left out."""
+
+    WORDS = ("failed", "--message", "no <disk> \u00e9", "--stage", "disks", "--code", "1001")
+    REPORT = ("result=error|reason=[disks] no <disk> \u00e9|agent=rdreport/VERSION|stage=disks|code=1001|pps_type=None|vm_id=" + Azure.VM_ID +
+              "|timestamp=TIME|documentation_url=https://aka.ms/linuxprovisioningerror")
+    MESSAGE = "[disks] no <disk> \u00e9"
+
+    def bodies(self, cmdline, address, *lines):
+        server = self.service(address, *lines)
+        self.report(cmdline, *self.WORDS)
+        self.done()
+        server.close()
+        for old, new in ((Azure.VERSION, "VERSION"), (Azure.TIME, "TIME"), (r"[0-9a-f]{8}-[0-9a-f-]{27}(?=\")(?<!" + self.UUID + ")", "ID"),
+                         (r"\d{10}\.0", "SECONDS"), (r'(?<="duration":)\d+\.0', "UPTIME")):
+            for request in server.requests:
+                request.body = re.sub(old, new, request.body.decode()).encode()
+        return [request.body.decode() for request in server.requests]
+
+    def test_all(self):
+        cfn = f'"Reason":"{self.MESSAGE}","UniqueId":"{self.UUID}","Data":"ID"}}'
+        heat = f'{{"status":"FAILURE","reason":"{self.MESSAGE}","id":"{self.UUID}","data":"ID"}}'
+        brief = f'{{"schema":1,"report_id":"ID","state":"failed","stage":"disks","message":"{self.MESSAGE}","code":1001,"time":"TIME"}}'
+        xml_report = self.REPORT.replace("<", "&lt;").replace(">", "&gt;")
+        for cmdline, address, lines, expected in (
+            ("em.events_url=http://192.0.2.70/e", "192.0.2.70", ["POST /e"], [f'{{"type":"failure","msg":"{self.MESSAGE}"}}']),
+            ("tinkerbell=http://192.0.2.70", "192.0.2.70", ["POST /phone-home"], [f'{{"type":"failure","reason":"{self.MESSAGE}"}}']),
+            ("ignition.platform.id=packet rd.report.packet.url=http://192.0.2.70/m", "192.0.2.70", ["GET /m", "POST /s"],
+             ["", f'{{"state":"failed","message":"{self.MESSAGE}","code":1001}}']),
+            ("rd.report.platform=azure", Azure.ADDRESS, [Azure.HEALTH, Azure.GOAL, Azure.XML], [
+                f'{{"state":"NotReady","details":{{"subStatus":"ProvisioningFailed","description":"{self.REPORT}"}}}}', "",
+                '<?xml version="1.0" encoding="utf-8"?>\n<Health xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" '
+                'xmlns:xsd="http://www.w3.org/2001/XMLSchema"><GoalStateIncarnation>1</GoalStateIncarnation><Container>'
+                '<ContainerId>c6d5526c-5ac2-4200</ContainerId><RoleInstanceList><Role><InstanceId>b61f93d0.node-7&amp;x</InstanceId><Health>'
+                '<State>NotReady</State><Details><SubStatus>ProvisioningFailed</SubStatus><Description>' + xml_report +
+                '</Description></Details></Health></Role></RoleInstanceList></Container></Health>']),
+            ("rd.report.platform=gcp", "169.254.169.254", [Google.PATH], [brief]),
+            ("rd.report.aws.url=http://192.0.2.70/x", "192.0.2.70", ["PUT /x"], ['{"Status":"FAILURE",' + cfn]),
+            ("rd.report.openstack.url=http://192.0.2.70/x/signal", "192.0.2.70", ["POST /x/signal"], [heat]),
+            ("rd.report.openstack.url=http://192.0.2.70/waitcondition/x", "192.0.2.70", ["PUT /waitcondition/x"], ['{"Status":"FAILURE",' + cfn]),
+        ):
+            self.due.clear()
+            said = {"GET /m": answer(200, '{"user_state_url":"http://192.0.2.70/s"}'), Azure.HEALTH: answer(404), Azure.GOAL: Azure.goal_state(self)}
+            got = self.bodies(cmdline, address, *[(line, said.get(line, answer(200))) for line in lines])
+            self.assertEqual(got, expected)
+
+    def test_events(self):
+        for key, level, origin in (("maas", '"level":"ERROR",', "curtin"), ("cloudinit", "", "cloudinit")):
+            self.due.clear()
+            body, = self.bodies(f"rd.report.{key}.url=http://192.0.2.70/x", "192.0.2.70", ("POST /x", answer(204)))
+            self.assertEqual(body, '{"name":"rdreport","description":"[disks] no <disk> \\u00e9","event_type":"finish",'
+                             f'"origin":"{origin}","timestamp":SECONDS,{level}"result":"FAIL","duration":UPTIME}}')
 
 
 class Unasked(Clouds):

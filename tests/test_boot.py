@@ -150,7 +150,7 @@ class Virtual(unittest.TestCase):
 
     def test_a_disk_that_is_missing(self):
         """The watchdog tells that the boot hangs, and what it waits for; systemd gives up later."""
-        machine = self.machine("ignition", "root=LABEL=nowhere", "rd.timeout=30", "rd.report.stuck=15", "ip=dhcp", "quiet",
+        machine = self.machine("ignition", "root=LABEL=nowhere", "rd.timeout=45", "rd.report.stuck=15", "ip=dhcp", "quiet",
                                "rd.report.url=SERVER/status", "rd.report.journal=SERVER/journal", memory=1024)
         arrived = self.arrived(machine, 4, 240)
         stuck, failed = arrived.statuses

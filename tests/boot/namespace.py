@@ -87,7 +87,7 @@ def boot(want, top):
         file.write(" ".join(want["cmdline"]) + "\n")
     sh("ip link set lo up; ip link add host0 type veth peer name eth0; ip link set host0 up;"
        "ip addr add 10.0.2.2/24 dev host0; ip addr add fd00::2/64 dev host0 nodad")
-    server = Server("::", 8000)
+    server = Server("::", 8000, want.get("tls"))
     answer_names("10.0.2.2")
     # Whatever the machine has mounted where: the second hierarchy can be mounted anywhere.
     sh(f"mount -t cgroup2 cgroup2 {here['cgroup']}")

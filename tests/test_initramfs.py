@@ -110,5 +110,59 @@ class Hooks(unittest.TestCase):
             self.assertEqual(self.source("rdreport-net.sh", cmdline, vendor), ["rd.neednet=1"] if needed else [], (cmdline, vendor))
 
 
+class Mkinitcpio(unittest.TestCase):
+    """There is no package of it here: its functions are stood in for, as they are called by its `mkinitcpio` and `init`."""
+
+    def run_bash(self, script, *args, **environment):
+        return subprocess.run(["unshare", "-m", "--propagation", "private", "bash", "-euc", script, "bash", *args], check=True, stdout=subprocess.PIPE,
+                              text=True, env={**os.environ, **environment}).stdout.splitlines()
+
+    def test_what_is_put_into_the_image(self):
+        script = """
+            add_binary() { echo "binary $1"; }
+            # A question mark says that it may be missing.
+            add_module() { echo "module $1"; }
+            add_runscript() { echo "runs ${BASH_SOURCE[1]##*/}"; }
+            . "$1"
+            build
+            [ -n "$(help)" ]
+        """
+        self.assertEqual(self.run_bash(script, os.path.join(FOLDER, "mkinitcpio/install/rdreport")),
+                         ["binary rdreport", "module pvpanic-mmio?", "module pvpanic-pci?", "runs rdreport"])
+
+    def hook(self, function, cmdline="quiet", there=(), is_mounted=None):
+        """What the runtime hook's function runs."""
+        root = Root(cmdline, journal=None)
+        self.addCleanup(root.remove)
+        script = """
+            mount --bind "$ROOT/proc/cmdline" /proc/cmdline
+            exec dash -c '
+                stat() { case $3 in / | $MOUNTED | $THERE) case $3 in "$MOUNTED") echo fe02 ;; *) echo 1 ;; esac ;; *) return 1 ;; esac; }
+                rdreport() { echo "ran $*"; }
+                . "$1"
+                '"$FUNCTION"'
+                wait
+                echo still here' dash "$1"
+        """
+        lines = self.run_bash(script, os.path.join(FOLDER, "mkinitcpio/hooks/rdreport"), ROOT=root.path, FUNCTION=function,
+                              THERE=" ".join(there), MOUNTED=is_mounted or "none")
+        self.assertEqual(lines.pop(), "still here")
+        return lines
+
+    def test_success_needs_a_root_that_is_mounted(self):
+        self.assertEqual(self.hook("run_latehook"), [])
+        self.assertEqual(self.hook("run_latehook", there=["/sysroot"]), [])
+        for place in ("/sysroot", "/new_root"):
+            self.assertEqual(self.hook("run_latehook", is_mounted=place), ["ran succeeded"])
+
+    def test_a_failure_is_reported_but_not_a_break(self):
+        self.assertEqual(self.hook("run_emergencyhook"), ["ran failed"])
+        self.assertEqual(self.hook("run_emergencyhook", "break=premount"), [])
+
+    def test_the_watchdog_runs_where_it_is_set(self):
+        self.assertEqual(self.hook("run_earlyhook", "rd.report.stuck=60"), ["ran stuck --wait"])
+        self.assertEqual(self.hook("run_earlyhook"), [])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -15,6 +15,7 @@ from peers import BINARY, HERE, parse_export
 
 BOOT = os.path.join(HERE, "boot")
 sys.path.insert(0, BOOT)
+import vsock  # noqa: E402
 from vm import Machine, accelerator  # noqa: E402
 
 CACHE = os.path.join(os.path.abspath(os.environ.get("CARGO_TARGET_DIR", os.path.join(HERE, "..", "target"))), "boot")
@@ -129,6 +130,26 @@ class Virtual(unittest.TestCase):
             lines = port.read().splitlines()
             self.assertEqual(lines[-1:], [b"{}"], machine.console())
             self.assertTrue(any("Linux version" in json.loads(line)["MESSAGE"] for line in lines[:-1]))
+
+    def test_the_manager_is_told_by_vsock(self):
+        """It hears by packets if it knows them, else by a stream; which port it is, is in the firmware's strings."""
+        for packets in (True, False):
+            with tempfile.TemporaryDirectory() as folder, self.subTest(packets=packets):
+                path = os.path.join(folder, "vsock")
+                device = vsock.Device(path, 1234, packets)
+                self.addCleanup(device.close)
+                machine = self.machine("tiny", *self.TINY[:3], memory=256, more=(
+                    "-object", "memory-backend-memfd,id=memory,size=256M,share=on", "-machine", "memory-backend=memory",
+                    "-chardev", "socket,id=vsock,path=" + path, "-device", "vhost-user-vsock-pci,chardev=vsock",
+                    "-smbios", "type=11,value=io.systemd.credential:vmm.notify_socket=vsock:2:1234"))
+                self.arrived(machine, 1, 120)
+                self.assertTrue(machine.wait(lambda _, events: "SHUTDOWN" in events, 120), machine.console())
+                said, = device.said
+                self.assertEqual(said["bytes"], b"STATUS=failed: [root] no file system has the label root\nEXIT_STATUS=1\n", machine.console())
+                self.assertEqual((said["kind"], said["has_ended"]), (vsock.PACKETS if packets else vsock.STREAM, True))
+                # A port that only root can have.
+                self.assertLess(said["port"], 1024)
+                self.assertIn("cloud notify: delivered", machine.console())
 
     def test_initramfs_tools(self):
         machine = self.machine("initramfs-tools", "root=/dev/vda1", "rootdelay=1", "ip=10.0.2.15::10.0.2.2:255.255.255.0::eth0:none", "quiet", *self.TINY[2:], memory=512)

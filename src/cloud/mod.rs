@@ -118,7 +118,7 @@ pub struct Local {
     pub secret: Secret,
     /// Where a virtual machine's manager listens.
     #[cfg(feature = "cloud-notify")]
-    pub notify: Option<notify::Address>,
+    notify: Option<notify::Host>,
 }
 
 /// A secret, or why there is none.

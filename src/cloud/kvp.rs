@@ -7,7 +7,6 @@
 use crate::sys::Errno;
 use crate::sys::file::File;
 use crate::sys::time::Deadline;
-use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -54,18 +53,18 @@ pub struct Exchange {
     value: Vec<u8>,
     step: Step,
     /// A message, and how much of it has come.
-    message: Box<[u8; MESSAGE_LEN]>,
+    message: Vec<u8>,
     len: usize,
 }
 
 impl Exchange {
     /// Registers at the device; the host is answered with this key and value, which end before their first NUL.
     pub(super) fn new(device: File, key: &'static str, value: &str, until: Deadline) -> Result<Self, Errno> {
-        let mut message = message();
+        let mut message = vec![0; MESSAGE_LEN];
         if let Some(operation) = message.first_mut() {
             *operation = REGISTER;
         }
-        device.write(message.as_slice(), until)?;
+        device.write(&message, until)?;
         Ok(Self { device, key, value: value.as_bytes().to_vec(), step: Step::Begun, message, len: 0 })
     }
 
@@ -86,7 +85,7 @@ impl Exchange {
             self.len = 0;
             let before = self.step;
             if answer(&mut self.message, self.key.as_bytes(), &self.value, &mut self.step) {
-                match self.device.write(self.message.as_slice(), until) {
+                match self.device.write(&self.message, until) {
                     // It waited for too long, and has answered in our place.
                     Ok(()) | Err(Errno::INVAL) => {}
                     Err(e) => return Err(e),
@@ -100,24 +99,21 @@ impl Exchange {
     }
 }
 
-fn message() -> Box<[u8; MESSAGE_LEN]> {
-    vec![0; MESSAGE_LEN].into_boxed_slice().try_into().unwrap_or_else(|_| Box::new([0; MESSAGE_LEN]))
-}
-
-/// Makes the answer to a message of the kernel's in its place, and gives whether there is one. Where the record is in it, or an end behind
+/// Makes the answer to a message of the kernel's, [`MESSAGE_LEN`] long, in its place, and gives whether there is one. Where the record is in it, or an end behind
 /// the record, `step` goes on.
-pub fn answer(message: &mut [u8; MESSAGE_LEN], key: &[u8], value: &[u8], step: &mut Step) -> bool {
-    let [operation, pool, ..] = *message;
-    let asked = message.get(GET_KEY_AT..GET_KEY_AT + KEY_LEN).and_then(|key| key.split(|b| *b == 0).next());
-    let index = message.get(INDEX_AT..INDEX_AT + 4).and_then(|index| index.first_chunk().copied());
+pub fn answer(message: &mut [u8], key: &[u8], value: &[u8], step: &mut Step) -> bool {
+    let (operation, pool) = message.first_chunk().map_or((0, 0), |[operation, pool]| (*operation, *pool));
+    let is_ours =
+        message.get(GET_KEY_AT..).and_then(|rest| rest.strip_prefix(key)).is_some_and(|rest| rest.first() == Some(&0));
+    let is_first = message.get(INDEX_AT..INDEX_AT + 4) == Some(&[0; 4]);
     let (result, reached) = match (operation, pool) {
         (REGISTER, _) if *step == Step::Begun => {
             *step = Step::Registered;
             return false;
         }
-        (ENUMERATE, GUEST) if index == Some([0; 4]) => (OK, Step::Taken),
+        (ENUMERATE, GUEST) if is_first => (OK, Step::Taken),
         (ENUMERATE, GUEST) if *step >= Step::Taken => (NO_MORE, Step::Over),
-        (GET, GUEST) if asked == Some(key) => (OK, Step::Taken),
+        (GET, GUEST) if is_ours => (OK, Step::Taken),
         (ENUMERATE, _) | (GET, GUEST) => (NO_MORE, *step),
         _ => (FAIL, *step),
     };

@@ -1347,6 +1347,16 @@ class Unasked(Clouds):
             late.join()
         self.done()
 
+    def test_a_setting_of_a_cloud_waits_for_the_network(self):
+        self.service("192.0.2.71", *[("POST /x", answer(200))] * 2)
+        for key in ("maas", "cloudinit"):
+            self.ip("address flush dev cloud0")
+            late = threading.Timer(2, self.ip, ["address add 192.0.2.71/32 dev cloud0"])
+            late.start()
+            self.assertIn(f"cloud {key}: delivered", self.report(f"rd.report.{key}.url=http://192.0.2.71/x", "succeeded"))
+            late.join()
+        self.done()
+
     def test_a_failure_waits_ten_seconds_for_a_network_that_nobody_set_up(self):
         """Not for Azure's five minutes: somebody may wait for the shell."""
         self.root.write(DMI + "chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77\n")

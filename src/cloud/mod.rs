@@ -234,15 +234,16 @@ const PROVISIONING: [&str; 4] = ["ignition.firstboot", "flatcar.first_boot", "em
 /// Whether the network is to be set up and waited for to tell the cloud: in a boot that provisions, or whose owner wants reports. Any other
 /// boot of a machine in a cloud must not be held up by a network for which it has no use.
 pub fn is_asked_for(settings: &Settings<'_>, cmdline: &[u8]) -> bool {
+    let is_set = |key| settings.cloud(key).is_some();
+    let is_wanted = settings.platform.is_some() || !settings.is_idle() || URLS.iter().any(|(_, key)| is_set(*key));
     let is_one = |word: Word<'_>| PROVISIONING.iter().any(|key| same_key(word.key, key.as_bytes()));
-    settings.platform.is_some() || !settings.is_idle() || Words::new(cmdline).any(is_one)
+    is_wanted || is_set(CloudKey::AwsStack) || Words::new(cmdline).any(is_one)
 }
 
-/// Whether a report of any state needs the network.
+/// Whether a report of any state to the cloud needs the network to be set up.
 pub fn needs_network(found: Option<&Found<'_>>, settings: &Settings<'_>, cmdline: &[u8], root: &Root) -> bool {
-    let is_asked = is_asked_for(settings, cmdline);
-    let is_wanted = |service: &&Service| service.needs_network && (is_asked || matches!(service.when, When::Set(_)));
-    State::ALL.iter().any(|state| services(found, settings, root, *state).iter().any(is_wanted))
+    let is_told = |state| services(found, settings, root, state).iter().any(|service| service.needs_network);
+    is_asked_for(settings, cmdline) && State::ALL.into_iter().any(is_told)
 }
 
 /// Finds the platform; `None` as well where this program was built for none.

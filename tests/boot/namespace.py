@@ -156,6 +156,8 @@ def boot(want, top):
     time.sleep(want.get("linger_s", 0))
     ended = init.poll() is not None
     took = round(time.monotonic() - server.began, 3)
+    with open(os.path.join(group, "cpu.stat")) as stat:
+        cpu_s = int(stat.readline().split()[1]) / 1e6
     init.send_signal(signal.SIGKILL)
     init.wait()
     deadline = time.monotonic() + 10
@@ -167,7 +169,7 @@ def boot(want, top):
         except OSError:
             time.sleep(0.02)
     with server.changed:
-        return {"posts": server.posts, "console": console.decode(errors="replace"), "ended": ended, "took_s": took}
+        return {"posts": server.posts, "console": console.decode(errors="replace"), "ended": ended, "took_s": took, "cpu_s": cpu_s}
 
 
 if __name__ == "__main__":

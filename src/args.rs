@@ -19,6 +19,8 @@ pub enum Verb {
     Check {
         /// From standard input instead of `/proc/cmdline`.
         stdin: bool,
+        /// Say by the exit status alone whether a report needs the network.
+        network: bool,
     },
     /// Say who we are.
     Version,
@@ -117,7 +119,11 @@ fn parse(at: &mut dyn FnMut(usize) -> Option<&'static [u8]>) -> Result<Arguments
             "--force" if is_report => out.force = true,
             "--wait" if verb == Some(Verb::Report(State::Stuck)) => out.wait = true,
             "--gzip" if verb == Some(Verb::Journal) => out.gzip = true,
-            "-" if verb == Some(Verb::Check { stdin: false }) => verb = Some(Verb::Check { stdin: true }),
+            "-" | "--network" => match &mut verb {
+                Some(Verb::Check { stdin, .. }) if name == "-" && !*stdin => *stdin = true,
+                Some(Verb::Check { network, .. }) if name != "-" => *network = true,
+                _ => return Err(Usage::Unknown(name)),
+            },
             "--version" | "-V" => return Ok(Arguments { verb: Verb::Version, ..out }),
             "--help" | "-h" => return Ok(Arguments { verb: Verb::Help, ..out }),
             _ if verb.is_none() => verb = Some(verb_named(name).ok_or(Usage::Unknown(name))?),
@@ -133,7 +139,7 @@ fn verb_named(name: &str) -> Option<Verb> {
         "journal" => Verb::Journal,
         #[cfg(feature = "follow")]
         "follow" => Verb::Follow,
-        "check" => Verb::Check { stdin: false },
+        "check" => Verb::Check { stdin: false, network: false },
         "help" => Verb::Help,
         _ => Verb::Report(State::ALL.into_iter().find(|state| state.as_str() == name)?),
     })
@@ -158,7 +164,12 @@ mod tests {
         assert_eq!(a.verb, Verb::Report(State::Failed));
         assert_eq!((a.root, a.stage, a.message), (Some(b"/r".as_slice()), Some("disks"), Some("no-disk")));
         assert_eq!((a.code, a.dry_run), (Some(12), true));
-        assert_eq!(args("check -").unwrap().verb, Verb::Check { stdin: true });
+        for (words, stdin, network) in
+            [("check", false, false), ("check -", true, false), ("check --network -", true, true)]
+        {
+            assert_eq!(args(words).unwrap().verb, Verb::Check { stdin, network });
+        }
+        assert!(["check - -", "failed --network", "--network"].iter().all(|words| args(words).is_err()));
         assert!(args("journal --format export --gzip").unwrap().gzip);
         assert_eq!(args("failed --help").unwrap().verb, Verb::Help);
         assert_eq!(args("failed --message --dry-run").unwrap().message, Some("--dry-run"));

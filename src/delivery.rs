@@ -48,6 +48,8 @@ pub struct Delivery<'a> {
     pub deadline: Deadline,
     /// Where the journal goes in parts: which one this is. Such a one is tried once; the caller knows what to do after that.
     pub part: Option<u64>,
+    /// The end of a cloud's waiting for a network.
+    pub network_until: Deadline,
     /// What was learnt on the way.
     pub heard: Heard,
 }
@@ -93,29 +95,33 @@ impl Delivery<'_> {
         local: &mut Local,
         settings: &Settings<'_>,
     ) -> Result<Outcome, Error> {
-        let (dial, trust, proxy) = (&self.dial, &self.trust, self.proxy);
+        let (deadline, network_until) = (self.deadline, self.network_until);
+        let mut heard = core::mem::take(&mut self.heard);
         let mut send = |request: &cloud::Request<'_>, answer: &mut [u8], heard: &mut Heard| {
-            let client = Client { dial, trust, proxy: proxy.filter(|_| !request.is_local) };
-            let mut body = request.body;
             let fields = Fields {
                 content_type: None,
                 gzip: false,
-                length: body.length(),
+                length: Some(request.body.len() as u64),
                 report_id: report.id,
                 part: None,
                 own: request.fields.as_bytes(),
             };
-            client.once(
-                request.method,
-                request.url,
-                &fields,
-                &mut body,
-                &mut Keep::Start(answer, 0),
-                request.until,
-                heard,
-            )
+            self.in_time(request.url, report.id, !request.is_local, heard, &mut |client, heard| {
+                let mut body = request.body;
+                client.once(
+                    request.method,
+                    request.url,
+                    &fields,
+                    &mut body,
+                    &mut Keep::Start(answer, 0),
+                    request.until,
+                    heard,
+                )
+            })
         };
-        cloud::deliver(service, report, local, settings, self.deadline, &mut self.heard, &mut send)
+        let result = cloud::deliver(service, report, local, settings, deadline, network_until, &mut heard, &mut send);
+        self.heard = heard;
+        result
     }
 
     /// Sends the files of which no stream can be made, in a request of their own behind the stream's; `None` where there are none, or the
@@ -155,26 +161,44 @@ impl Delivery<'_> {
         body: &mut dyn Body,
         keep: &mut Keep<'_>,
     ) -> Result<Outcome, Error> {
-        let url = Url::parse(place).map_err(|_| HttpError::BadUrl)?;
+        let (deadline, mut heard) = (self.deadline, core::mem::take(&mut self.heard));
+        let is_single = self.part.is_some();
+        let result = self.in_time(place, fields.report_id, true, &mut heard, &mut |client, heard| {
+            heard.tries.is_single = is_single;
+            client.send(method, place, fields, body, keep, deadline, heard)
+        });
+        self.heard = heard;
+        result
+    }
+
+    /// Sends to `url` by `send`; where this machine's clock is not to be trusted, with the time that others tell.
+    fn in_time(
+        &mut self,
+        url: &str,
+        report_id: &str,
+        by_proxy: bool,
+        heard: &mut Heard,
+        send: &mut dyn FnMut(&Client<'_>, &mut Heard) -> Result<Outcome, Error>,
+    ) -> Result<Outcome, Error> {
+        let url = Url::parse(url).map_err(|_| HttpError::BadUrl)?;
+        let proxy = self.proxy.filter(|_| by_proxy);
         let is_dated = url.tls && self.trust.looks_at_times();
-        if is_dated && time::realtime_s() < BUILD_DATE_S {
-            self.ask_for_the_date(&url, fields.report_id);
+        if is_dated && !self.trust.knows_the_date() && time::realtime_s() < BUILD_DATE_S {
+            self.ask_for_the_date(&url, report_id, proxy);
         }
         let mut is_last = false;
         loop {
-            let client = Client { dial: &self.dial, trust: &self.trust, proxy: self.proxy };
-            self.heard.tries.is_single = self.part.is_some();
-            let result = client.send(method, place, fields, body, keep, self.deadline, &mut self.heard);
+            let result = send(&Client { dial: &self.dial, trust: &self.trust, proxy }, heard);
             if is_last || result != Err(TlsError::Expired.into()) || !self.trust.believes_dates() {
                 return result;
             }
             is_last = true;
-            self.ask_for_the_date(&url, fields.report_id);
+            self.ask_for_the_date(&url, report_id, proxy);
         }
     }
 
     /// Asks the server of `url`, and then the cloud, in plain HTTP for nothing but the `Date`; whatever else they answer does not matter.
-    fn ask_for_the_date(&mut self, url: &Url<'_>, report_id: &str) {
+    fn ask_for_the_date(&mut self, url: &Url<'_>, report_id: &str, proxy: Option<Url<'_>>) {
         let mut plain: String<URL_MAX> = String::new();
         let brackets = if url.host.contains(':') { ("[", "]") } else { ("", "") };
         for part in ["http://", brackets.0, url.host, brackets.1, "/"] {
@@ -183,15 +207,15 @@ impl Delivery<'_> {
             }
         }
         for place in [Some(plain.as_str()), self.clock].into_iter().flatten() {
-            if let Some(date_s) = self.date_of(place, report_id) {
+            if let Some(date_s) = self.date_of(place, report_id, proxy) {
                 return self.trust.learn_date(date_s);
             }
         }
     }
 
-    fn date_of(&self, url: &str, report_id: &str) -> Option<u64> {
+    fn date_of(&self, url: &str, report_id: &str, proxy: Option<Url<'_>>) -> Option<u64> {
         let fields = Fields { content_type: None, gzip: false, length: Some(0), report_id, part: None, own: b"" };
-        let client = Client { dial: &self.dial, trust: &self.trust, proxy: self.proxy };
+        let client = Client { dial: &self.dial, trust: &self.trust, proxy };
         let mut heard = Heard::default();
         let least_ms = self.deadline.left_ms() / 2;
         loop {

@@ -161,8 +161,10 @@ pub enum CloudError {
     Rejected,
     /// Hyper-V's key-value exchange is not there.
     NoExchange,
-    /// Its file cannot be written.
+    /// Its file or device cannot be written or read.
     Exchange(Errno),
+    /// The host did not ask for the record.
+    NotAsked,
 }
 
 /// Errors of the journal as a whole.

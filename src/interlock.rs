@@ -170,6 +170,12 @@ pub fn is_reported(root: &Root, state: State, boot_id: &str) -> bool {
         || owners.any(|owner| owner.is_some())
 }
 
+/// Whether the sink of this number has the report of `state`.
+pub fn has_sent(root: &Root, state: State, sink: usize) -> bool {
+    let report = root.folder("run/rdreport").ok().and_then(|folder| read_report(&folder, state));
+    report.is_some_and(|(_, sent)| sent & bit(sink) != 0)
+}
+
 /// The process of a marker, if it lives: the same process, in the same boot.
 fn owner(root: &Root, marker: &[u8], boot_id: &str) -> Option<u64> {
     let mut words = core::str::from_utf8(marker).ok()?.trim_ascii_end().split(' ');

@@ -18,8 +18,8 @@ use crate::http::url::Url;
 use crate::interlock::{self, Lock};
 use crate::journal::source::Source;
 use crate::journal::{self, units};
-use crate::net::Dial;
 use crate::net::trust::{CertFacts, PEM_MAX, Trust};
+use crate::net::{self, Dial};
 use crate::report::{Facts, Report, new_id};
 use crate::settings::cmdline::Words;
 use crate::settings::{Action, CMDLINE_MAX, KEYS, PREFIX, Settings, State, Warnings, redact};
@@ -34,7 +34,7 @@ use crate::sys::sandbox;
 use crate::sys::time::Deadline;
 use crate::target::{self, Kind, NoTarget, Target, Variables};
 use crate::text::{DECIMAL_MAX, Text, decimal};
-use crate::{console, device, fallback, gzip, net, own_fields, ssh, words};
+use crate::{console, device, fallback, gzip, own_fields, ssh, words};
 use alloc::vec;
 use alloc::vec::Vec;
 use heapless::Vec as Bounded;
@@ -56,6 +56,8 @@ const GRACE_MS: u64 = 500;
 const TIMEOUT_FAILED_S: u64 = 60;
 /// The same on the way of a boot that goes on.
 const TIMEOUT_RUNNING_S: u64 = 10;
+/// Milliseconds that a network is waited for after a failure that nobody asked to be told of.
+const NETWORK_MS: u64 = 10_000;
 /// Sinks of all kinds together, and the fallback.
 const SINKS_MAX: usize = 2 * crate::settings::SINKS_MAX + 1;
 /// Processes of a report: the sinks', and the clouds'.
@@ -88,6 +90,7 @@ usage: rdreport [--root DIR] VERB [options]
   follow               send the journal to its sinks while it grows, until SIGTERM
   check [-]            say what the kernel command line means; '-' reads one from
                        standard input
+      --network        say nothing; exit status 0 if a report needs the network
   --version, --help
 
   --root DIR           read every file below DIR
@@ -129,7 +132,7 @@ pub fn main(args: Args) -> u8 {
         Verb::Journal => print_journal(&root, &arguments),
         #[cfg(feature = "follow")]
         Verb::Follow => follow(&root),
-        Verb::Check { stdin } => check(&root, stdin),
+        Verb::Check { stdin, network } => check(&root, stdin, network),
         Verb::Help | Verb::Version => DONE,
     }
 }
@@ -165,6 +168,11 @@ impl<'a> Run<'a> {
         let facts = Facts::gather(root);
         let variables = Variables { facts: &facts, state, stage };
         let own = own_fields::lines(root, settings, &variables, warnings);
+        for (key, value) in cloud::URLS.into_iter().filter_map(|(name, key)| Some((name, settings.cloud(key)?))) {
+            if let Err(why) = target::status(value, &variables) {
+                warn_no_target(key, value, why, warnings);
+            }
+        }
         let (trust, extra_roots) = trust(root, settings, warnings);
         if !random::is_ready() {
             warnings
@@ -239,6 +247,7 @@ impl<'a> Run<'a> {
             clock: self.platform.and_then(|found| platform::clock(found.name)),
             deadline,
             part: None,
+            network_until: deadline,
             heard: Heard::default(),
         }
     }
@@ -357,17 +366,25 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let settings = Settings::parse(cmdline, &mut warnings);
     let platform = cloud::recognise(&settings, cmdline, root);
     let mut clouds = cloud::services(platform.as_ref(), &settings, root, state);
+    let goes_on = matches!(state, State::Running | State::Succeeded);
+    let is_asked_for = cloud::is_asked_for(&settings, cmdline);
+    if goes_on && !is_asked_for && clouds.iter().any(|service| service.needs_network) && !net::is_up() {
+        clouds.retain(|service| !service.needs_network);
+    }
     let acts = matches!(state, State::Failed | State::Stuck) && settings.action != Action::None;
     let fetches = state == State::Failed && settings.fallback.is_some();
     let ssh_user = settings.ssh.filter(|_| cfg!(feature = "ssh") && state == State::Failed);
     let does_more = acts || fetches || ssh_user.is_some();
     if settings.is_idle() && clouds.is_empty() && !does_more {
         print_warnings(&warnings);
-        say(&mut |line| {
-            line.str(
-                "nothing to report to: neither rd.report.url= nor rd.report.journal= is on the kernel command line",
-            );
-        });
+        // Nobody who looks at a boot that goes on waits for this.
+        if !goes_on {
+            say(&mut |line| {
+                line.str(
+                    "nothing to report to: neither rd.report.url= nor rd.report.journal= is on the kernel command line",
+                );
+            });
+        }
         return DONE;
     }
     if !settings.on.contains(state) && !settings.journal_on.contains(state) && !does_more {
@@ -379,14 +396,11 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     if arguments.wait && !is_stuck(root, settings.stuck_s) {
         return DONE;
     }
-    let default_s = match state {
-        State::Failed | State::Stuck => TIMEOUT_FAILED_S,
-        State::Running | State::Succeeded => TIMEOUT_RUNNING_S,
-    };
+    let default_s = if goes_on { TIMEOUT_RUNNING_S } else { TIMEOUT_FAILED_S };
     let timeout_s = settings.timeout_s.map_or(default_s, u64::from);
     let deadline = Deadline::after_ms(timeout_s.saturating_mul(1000));
     // A boot that goes on waits for no cloud, nor does an owner who set a time.
-    let is_patient = settings.timeout_s.is_none() && matches!(state, State::Failed | State::Stuck);
+    let is_patient = settings.timeout_s.is_none() && !goes_on;
     let patient_since = is_patient.then(|| Deadline::after_ms(0));
     let run = Run::prepare(root, &settings, cmdline, state, arguments.stage, platform, &mut warnings);
     let (mut sinks, bad) = run.sinks(false, &mut warnings);
@@ -419,7 +433,12 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     };
     let fallback = sinks.iter().find(|sink| sink.is_fallback()).map(|sink| sink.number);
     sinks.retain(|sink| !lock.has_sent(sink.number));
-    clouds.retain(|service| !lock.has_sent(Job::Cloud(service).number()));
+    clouds.retain(|service| {
+        let number = Job::Cloud(service).number();
+        // Of how it ended, a cloud hears once.
+        let other = |end: &State| *end != state && !arguments.force && interlock::has_sent(root, *end, number);
+        !lock.has_sent(number) && ![State::Failed, State::Succeeded].iter().any(other)
+    });
     let mut source = open_journal(root, state, &settings, &sinks, deadline, &mut warnings);
     print_warnings(&warnings);
     let stop = Stop::listen();
@@ -503,6 +522,9 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                         Job::Sink(sink) => delivery.status(&sink.target, &mut report),
                         Job::Cloud(service) => {
                             delivery.deadline = job.deadline(patient_since, deadline);
+                            if !is_asked_for {
+                                delivery.network_until = deadline.step_ms(NETWORK_MS);
+                            }
                             delivery.cloud(service, &report, &mut local, &settings)
                         }
                     }
@@ -791,7 +813,7 @@ fn print_journal(root: &Root, arguments: &Arguments) -> u8 {
 }
 
 /// The verb `check`.
-fn check(root: &Root, stdin: bool) -> u8 {
+fn check(root: &Root, stdin: bool, network: bool) -> u8 {
     let mut buf = vec![0; CMDLINE_MAX];
     let read = match stdin {
         true => process::read_stdin(&mut buf).map(|len| buf.get(..len).unwrap_or_default()),
@@ -810,6 +832,13 @@ fn check(root: &Root, stdin: bool) -> u8 {
     let mut warnings = Warnings::default();
     let settings = Settings::parse(cmdline, &mut warnings);
     let platform = cloud::recognise(&settings, cmdline, root);
+    if network {
+        let is_far = |url: &&str| !url.starts_with("file:");
+        let needs = settings.url.iter().chain(&settings.journal).chain(&settings.fallback).any(is_far)
+            || settings.ssh.is_some()
+            || cloud::needs_network(platform.as_ref(), &settings, cmdline, root);
+        return if needs { DONE } else { UNDELIVERED };
+    }
     let mut run = Run::prepare(root, &settings, cmdline, State::Failed, None, platform, &mut warnings);
     if cfg!(feature = "ssh") {
         ssh::warn(root, &settings, run.platform.map_or("", |platform| platform.name), &mut warnings);

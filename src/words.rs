@@ -372,6 +372,7 @@ fn cloud(error: CloudError, out: &mut Text<'_>) {
         CloudError::NoChannel => "VMware's hypervisor takes no message",
         CloudError::Rejected => "VMware's hypervisor refused the message",
         CloudError::NoExchange => "no key-value exchange is here",
+        CloudError::NotAsked => "the host has not asked for the record",
         CloudError::Exchange(e) => {
             out.str("the key-value exchange: ");
             return errno(e, out);

@@ -16,6 +16,7 @@ from peers import BINARY, HERE, parse_export
 
 BOOT = os.path.join(HERE, "boot")
 sys.path.insert(0, BOOT)
+import vsock  # noqa: E402
 from vm import Machine, accelerator  # noqa: E402
 
 CACHE = os.path.join(os.path.abspath(os.environ.get("CARGO_TARGET_DIR", os.path.join(HERE, "..", "target"))), "boot")
@@ -24,6 +25,7 @@ SERVER = "http://10.0.2.2:8000"
 CONTAINER = {
     "etc/systemd/system/initrd-root-device.target.d/50-root-device.conf": "",
     "etc/systemd/system/dracut-initqueue.service": "-> /dev/null",
+    "etc/systemd/system/systemd-resolved.service": "-> /dev/null",
     "etc/systemd/system/sysroot.mount": "[Unit]\nBefore=initrd-root-fs.target\nDefaultDependencies=no\n"
                                         "[Mount]\nWhat=/newroot\nWhere=/sysroot\nType=none\nOptions=bind\n",
     "newroot/etc/os-release": "ID=test\n",
@@ -58,11 +60,14 @@ class Arrived:
 
     def __init__(self, result):
         self.console, self.has_ended = result["console"], result["ended"]
-        self.statuses, self.journals, self.parts, self.after_s = [], [], [], None
+        self.statuses, self.journals, self.parts, self.events, self.after_s = [], [], [], [], None
         self.outside = result.get("outside")
         for post in result["posts"]:
             body = base64.b64decode(post["body"])
-            if post["path"] == "/status":
+            if post["path"] == "/events":
+                self.events.append(json.loads(body))
+                self.after_s = self.after_s or post["after_s"]
+            elif post["path"] == "/status":
                 self.statuses.append(json.loads(body))
                 self.after_s = self.after_s or post["after_s"]
             elif "X-Report-Part" in post["headers"]:
@@ -130,11 +135,55 @@ class Virtual(unittest.TestCase):
             self.assertEqual(lines[-1:], [b"{}"], machine.console())
             self.assertTrue(any("Linux version" in json.loads(line)["MESSAGE"] for line in lines[:-1]))
 
+    def test_the_manager_is_told_by_vsock(self):
+        """It hears by packets if it knows them, else by a stream; which port it is, is in the firmware's strings."""
+        for packets in (True, False):
+            with tempfile.TemporaryDirectory() as folder, self.subTest(packets=packets):
+                path = os.path.join(folder, "vsock")
+                device = vsock.Device(path, 1234, packets)
+                self.addCleanup(device.close)
+                machine = self.machine("tiny", *self.TINY[:3], memory=256, more=(
+                    "-object", "memory-backend-memfd,id=memory,size=256M,share=on", "-machine", "memory-backend=memory",
+                    "-chardev", "socket,id=vsock,path=" + path, "-device", "vhost-user-vsock-pci,chardev=vsock",
+                    "-smbios", "type=11,value=io.systemd.credential:vmm.notify_socket=vsock:2:1234"))
+                self.arrived(machine, 1, 120)
+                self.assertTrue(machine.wait(lambda _, events: "SHUTDOWN" in events, 120), machine.console())
+                said, = device.said
+                self.assertEqual(said["bytes"], b"STATUS=failed: [root] no file system has the label root\nEXIT_STATUS=1\n", machine.console())
+                self.assertEqual((said["kind"], said["has_ended"]), (vsock.PACKETS if packets else vsock.STREAM, True))
+                # A port that only root can have.
+                self.assertLess(said["port"], 1024)
+                self.assertIn("cloud notify: delivered", machine.console())
+
     def test_initramfs_tools(self):
         machine = self.machine("initramfs-tools", "root=/dev/vda1", "rootdelay=1", "ip=10.0.2.15::10.0.2.2:255.255.255.0::eth0:none", "quiet", *self.TINY[2:], memory=512)
         arrived = self.arrived(machine, 2, 180)
         self.assertEqual([status["state"] for status in arrived.statuses], ["failed"])
         self.assertTrue(any(b"Linux version" in entry.get("MESSAGE", b"") for entry in arrived.journals[0]))
+
+    def test_initramfs_tools_and_dhcp(self):
+        machine = self.machine("initramfs-tools", "root=/dev/vda1", "rootdelay=1", "ip=dhcp", "quiet", *self.TINY[2:], memory=512)
+        arrived = self.arrived(machine, 2, 180)
+        self.assertEqual([status["state"] for status in arrived.statuses], ["failed"])
+
+    def test_dracut_without_systemd(self):
+        machine = self.machine("dracut", "root=/dev/vda1", "rd.retry=2", "ip=10.0.2.15::10.0.2.2:255.255.255.0::eth0:none", *self.TINY[2:], memory=512)
+        arrived = self.arrived(machine, 2, 180)
+        self.assertEqual([status["state"] for status in arrived.statuses], ["failed"])
+        self.assertTrue(any(b"Linux version" in entry.get("MESSAGE", b"") for entry in arrived.journals[0]))
+        self.assertNotIn("systemd[1]", machine.console())
+
+    def test_a_disk_that_is_missing(self):
+        """The watchdog tells that the boot hangs, and what it waits for; systemd gives up later."""
+        machine = self.machine("ignition", "root=LABEL=nowhere", "rd.timeout=45", "rd.report.stuck=15", "ip=dhcp", "quiet",
+                               "rd.report.url=SERVER/status", "rd.report.journal=SERVER/journal", memory=1024)
+        arrived = self.arrived(machine, 4, 240)
+        stuck, failed = arrived.statuses
+        device = "dev-disk-by\\x2dlabel-nowhere.device"
+        self.assertEqual((stuck["state"], failed["state"]), ("stuck", "failed"))
+        self.assertIn(device, stuck["starting_units"])
+        self.assertEqual(stuck["failed_units"], [])
+        self.assertIn((device, "timeout"), [(unit["unit"], unit["result"]) for unit in failed["failed_units"]])
 
     def test_a_clock_of_long_ago(self):
         arrived = self.arrived(self.machine("tiny", *self.TINY, memory=256, more=("-rtc", "base=2000-01-01")), 2, 120)
@@ -185,15 +234,18 @@ class Namespace(unittest.TestCase):
         cls.image = prepare("namespace")
 
     def boot(self, *words, config=None, files=None, net="up", posts=2, console="", ends=False, timeout_s=60,
-             server=SERVER, tree=None, **more):
+             server=SERVER, settings=True, without=(), tree=None, **more):
         """Boots until so many requests have come, the console shows `console`, and (if asked for) the machine has ended."""
-        cmdline = ["console=ttyS0", "net.ifnames=0", "root=LABEL=root", f"rd.report.url={server}/status",
-                   f"rd.report.journal={server}/journal", *words]
+        cmdline = ["console=ttyS0", "net.ifnames=0", "root=LABEL=root", *words]
+        if settings:
+            cmdline += [f"rd.report.url={server}/status", f"rd.report.journal={server}/journal"]
         extra = dict(CONTAINER)
         if config is not None:
             cmdline += ["ignition.firstboot", "ignition.platform.id=metal"]
             extra["usr/lib/ignition/user.ign"] = config
         extra.update(files or {})
+        for path in without:
+            del extra[path]
         want = {"tree": tree or self.image, "files": extra, "cmdline": cmdline, "net": net, "posts": posts,
                 "console": console, "ends": ends, "timeout_s": timeout_s, **more}
         done = subprocess.run(["unshare", "-n", "-m", "--propagation", "private", sys.executable,
@@ -449,6 +501,36 @@ class Namespace(unittest.TestCase):
     def test_ipv6_alone(self):
         arrived = self.boot(config=self.BAD, net="ipv6", server="http://[fd00::2]:8000")
         self.failed(arrived, "ignition-fetch-offline.service", "Ignition failed")
+
+    def test_resolved_is_stopped_by_the_isolation(self):
+        """Its stub is all that resolv.conf names. The nameserver is known to it and to networkd, or to it alone."""
+        link = "[Match]\nName=eth0\n[Network]\nAddress=10.0.2.15/24\nGateway=10.0.2.2\n"
+        for files in ({"etc/systemd/network/50-eth0.network": link + "DNS=10.0.2.2\n"},
+                      {"etc/systemd/network/50-eth0.network": link, "etc/systemd/resolved.conf.d/50-dns.conf": "[Resolve]\nDNS=10.0.2.2\n"}):
+            # Ignition waits for names until the network is there, and then there is nothing under this one.
+            config = ignition(ignition={"config": {"merge": [{"source": "http://names.test:8000/missing.ign"}]}})
+            arrived = self.boot(config=config, net="ip", server="http://ops.test:8000", without=["etc/systemd/system/systemd-resolved.service"],
+                                files={"etc/resolv.conf": "-> ../run/systemd/resolve/stub-resolv.conf",
+                                       # What is being stopped might answer still.
+                                       "etc/systemd/system/rdreport-failed.service.d/50-late.conf": "[Unit]\nAfter=systemd-resolved.service\n",
+                                       "etc/systemd/system/sysinit.target.wants/systemd-networkd.service":
+                                       "-> /usr/lib/systemd/system/systemd-networkd.service", **files})
+            self.failed(arrived, "ignition-fetch.service", "resource not found")
+            stopped = [entry for entry in arrived.journals[0] if entry.get("UNIT") == b"systemd-resolved.service"]
+            self.assertIn(b"Stopped", stopped[-1]["MESSAGE"], [entry["MESSAGE"] for entry in stopped])
+
+    def test_without_settings_success_says_nothing(self):
+        arrived = self.boot(settings=False, posts=0, console="the boot went on")
+        self.assertNotIn("rdreport:", arrived.console)
+        self.assertIn("Report that the boot succeeded", arrived.console)
+
+    def test_without_settings_the_cloud_is_told(self):
+        failing = {"etc/systemd/system/broken.service": "[Unit]\nBefore=initrd.target\nOnFailure=emergency.target\n"
+                   "OnFailureJobMode=isolate\n[Service]\nType=oneshot\nExecStart=/bin/false\n",
+                   "etc/systemd/system/initrd.target.requires/broken.service": "-> ../broken.service"}
+        for files, event, console in (({}, "activate", "the boot went on"), (failing, "failure", "Press Enter")):
+            arrived = self.boot(f"em.events_url={SERVER}/events", files=files, settings=False, posts=1, console=console)
+            self.assertEqual([event["type"] for event in arrived.events], [event], arrived.console)
 
     def test_a_shell_that_was_asked_for_is_no_failure(self):
         arrived = self.boot("rd.break=pre-pivot", config=ignition(), posts=0, console="Press Enter for maintenance", linger_s=2)

@@ -2,18 +2,24 @@
 sent is looked at strictly."""
 import base64
 import csv
+import ctypes
 import email.utils
 import fcntl
 import json
 import os
 import re
 import shutil
+import struct
 import subprocess
+import termios
+import threading
 import time
+import tty
 import unittest
 import xml.etree.ElementTree
 
 from peers import BINARY, InNamespace, Pki, Root, Server
+from test_clock import IN_FUTURE, YEAR_2037, made_at
 
 DMI = "sys/class/dmi/id/"
 # What each kind of machine has in its firmware, and what it is then.
@@ -342,6 +348,38 @@ class Packet(Clouds):
         self.done()
         self.assertEqual(json.loads(server.requests[1].body), {"instance_id": "7ad2c4f5"})
 
+    def test_a_clock_of_long_ago(self):
+        """The certificate is only valid at the time that the service itself tells in plain."""
+        young = made_at(YEAR_2037)
+        self.addCleanup(os.remove, young)
+        date = "Date: " + email.utils.formatdate(IN_FUTURE, usegmt=True)
+        plain = self.service("127.0.0.1", ("HEAD /", answer(301, b"", date)))
+        secret = self.service("127.0.0.1", ("GET /metadata", answer(200, json.dumps(self.METADATA))), port=443, tls="future")
+        self.events(("POST /events", answer(200)))
+        proxy = self.service("192.0.2.50", port=3128)
+        self.root.write("ca.pem", Pki.read("roots.pem"))
+        self.root.write("proc/cmdline", "rd.report.platform=packet rd.report.packet.url=https://127.0.0.1/metadata rd.report.ca=/ca.pem "
+                        "rd.report.timeout=8 rd.report.proxy=http://192.0.2.50:3128")
+        done = subprocess.run([young, "--root", self.root.path, "failed"], stderr=subprocess.PIPE, text=True, timeout=30)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.done()
+        self.assertEqual((len(plain.requests), len(secret.requests), proxy.connections), (1, 1, 0))
+
+    def test_a_clock_ahead(self):
+        """With the owner's leave, and asked for the date once for all tries."""
+        old = made_at(1_546_300_800)
+        self.addCleanup(os.remove, old)
+        date = "Date: " + email.utils.formatdate(1_577_880_000, usegmt=True)
+        self.service("127.0.0.1", ("HEAD /", answer(200, b"", date)))
+        self.service("127.0.0.1", ("GET /metadata", answer(503)), ("GET /metadata", answer(200, json.dumps(self.METADATA))), port=443, tls="expired")
+        self.events(("POST /events", answer(200)))
+        self.root.write("ca.pem", Pki.read("roots.pem"))
+        self.root.write("proc/cmdline", "rd.report.platform=packet rd.report.packet.url=https://127.0.0.1/metadata rd.report.ca=/ca.pem "
+                        "rd.report.timeout=8 rd.report.clock=lenient")
+        done = subprocess.run([old, "--root", self.root.path, "failed"], stderr=subprocess.PIPE, text=True, timeout=30)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.done()
+
     def test_it_can_be_turned_off(self):
         for words in ("rd.report.platform=none", "rd.report.on=stuck"):
             self.report(f"ignition.platform.id=packet {words}", "failed")
@@ -363,6 +401,34 @@ class Packet(Clouds):
         self.assertEqual([json.loads(request.body)["state"] for request in status.requests], ["running", "running", "failed"])
         self.assertEqual(len({request.headers["x-report-id"] for request in events.requests[2:] + status.requests[2:]}), 1)
         self.assertEqual(len(metadata.requests), 4)
+
+    def test_progress_and_then_one_end(self):
+        """Whatever is reported behind it; the owner's server hears of all."""
+        cmdline = "ignition.platform.id=packet rd.report.ca=/ca.pem rd.report.url=http://192.0.2.16/s rd.report.on=all"
+        behind = ("running", "stuck")
+        for end, other, refused in (("failed", "succeeded", 1), ("succeeded", "failed", 0)):
+            self.due.clear()
+            shutil.rmtree(os.path.join(self.root.path, "run/rdreport"), ignore_errors=True)
+            servers = [self.service("192.0.2.16", *[("POST /s", answer(200))] * (6 - refused)),
+                       self.metadata(self.METADATA, [("GET /metadata", answer(200, json.dumps(self.METADATA)))] * 2),
+                       self.events(*[("POST /events", answer(200))] * 3)]
+            for state in ("running", "running", end, *behind):
+                self.report(cmdline, state, again=True)
+            self.report(cmdline, other, again=True, code=refused)
+            self.done()
+            self.assertEqual([json.loads(request.body)["state"] for request in servers[2].requests], ["running", "running", end])
+            states = [json.loads(request.body)["state"] for request in servers[0].requests]
+            self.assertEqual(states, ["running", "running", end, *behind, *([] if refused else [other])])
+            for server in servers:
+                server.close()
+
+    def test_force_tells_a_second_end(self):
+        self.metadata(self.METADATA, [("GET /metadata", answer(200, json.dumps(self.METADATA)))])
+        events = self.events(*[("POST /events", answer(200))] * 2)
+        for words in (("failed",), ("succeeded", "--force")):
+            self.report("ignition.platform.id=packet rd.report.ca=/ca.pem", *words, again=True)
+        self.done()
+        self.assertEqual([json.loads(request.body)["state"] for request in events.requests], ["failed", "succeeded"])
 
     def test_a_dry_run_sends_nothing(self):
         self.root.write("proc/cmdline", "ignition.platform.id=packet")
@@ -575,9 +641,34 @@ class Azure(Clouds):
 
     def test_the_exchange_works_without_a_network(self):
         self.ip("link set cloud0 down")
-        self.root.write("dev/vmbus/hv_kvp", "")
+        self.root.write(self.POOL, b"")
         self.report("", "failed", code=1, seconds=1)
         self.assertEqual([key for key, _ in self.records()], ["PROVISIONING_REPORT"])
+
+    def test_the_exchange_by_the_device(self):
+        """The host may ask before the request, and when it has come."""
+        kernel = Kernel(self.root, None, Kernel.enumerate(0), Kernel.enumerate(1))
+        was_registered = []
+        server = self.service(self.ADDRESS, (self.HEALTH, answer(200)))
+        behave = server.behave
+        server.behave = lambda connection, server: (was_registered.append(kernel.registered.is_set()), kernel.go_on.set(),
+                                                    behave(connection, server))
+        said = self.report("", "failed", "--message", self.MESSAGE)
+        self.done()
+        self.assertEqual(was_registered, [True])
+        self.expect_error(Kernel.record(kernel.answers[1])[1])
+        self.assertIn("cloud azure: delivered (200, ", said)
+
+    def test_a_host_that_does_not_ask_takes_nothing_from_the_report(self):
+        Kernel(self.root)
+        self.service(self.ADDRESS, (self.HEALTH, answer(200)))
+        self.assertIn("cloud azure: delivered (200, ", self.report("", "failed", seconds=3))
+
+    def test_the_exchange_while_the_service_is_away(self):
+        kernel = Kernel(self.root, Kernel.enumerate(0), Kernel.enumerate(1))
+        self.ip("link set cloud0 down")
+        self.report("", "failed", code=1, seconds=2)
+        self.assertEqual(Kernel.record(kernel.answers[1])[0], "PROVISIONING_REPORT")
 
     def test_records_of_an_earlier_boot_are_thrown_away(self):
         path = self.root.write(self.POOL, b"OLD".ljust(2560, b"\0"))
@@ -620,11 +711,17 @@ class Azure(Clouds):
         with subprocess.Popen([BINARY, "--root", self.root.path, "failed"], stderr=subprocess.PIPE, text=True) as process:
             self.assertIn("rd.report.url=http://192.0.2.16/s: delivered", process.stderr.readline())
             self.assertLess(time.monotonic() - began, 5)
-            # The usual minute is over.
+            # Nobody listens, and then the service is out of order, until the usual minute is over.
             with self.assertRaises(subprocess.TimeoutExpired):
-                process.wait(62)
+                process.wait(20)
+            broken = self.service(self.ADDRESS)
+            broken.behave = lambda connection, server: connection.answer(answer(503))
+            with self.assertRaises(subprocess.TimeoutExpired):
+                process.wait(42)
+            self.assertGreater(len(broken.requests), 3)
+            broken.close()
             self.service(self.ADDRESS, (self.HEALTH, answer(200)))
-            self.assertRegex(process.communicate(timeout=20)[1], r"cloud azure: delivered \(200, \d+ bytes, \d+ tries\)")
+            self.assertRegex(process.communicate(timeout=40)[1], r"cloud azure: delivered \(200, \d+ bytes, \d+ tries\)")
         self.done()
         self.assertEqual(len(status.requests), 1)
 
@@ -634,6 +731,65 @@ class Azure(Clouds):
         began = time.monotonic()
         self.assertEqual(self.root.run("succeeded").returncode, 1)
         self.assertLess(time.monotonic() - began, 11)
+
+
+class Kernel:
+    """The kernel's side of Hyper-V's key-value exchange, with a terminal of two ends in the place of its device: the host's requests go
+    through it one after the other, and are answered by the other end."""
+
+    # include/uapi/linux/hyperv.h, struct hv_kvp_msg: a head of four bytes, and the largest of its bodies.
+    SIZE = 7432
+    ENUMERATE, SET, REGISTER = 3, 1, 100
+    NO_MORE, FAIL = b"\x03\x01\x07\x80", b"\x05\x40\x00\x80"
+
+    def __init__(self, root, *requests):
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.host, self.guest = os.openpty()
+        tty.setraw(self.guest)
+        path = root.write("dev/vmbus/hv_kvp", b"")
+        if libc.unshare(0x20000):  # CLONE_NEWNS
+            raise OSError(ctypes.get_errno(), "unshare")
+        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+        subprocess.run(["mount", "--bind", os.ttyname(self.guest), path], check=True)
+        self.requests, self.answers, self.go_on = list(requests), [], threading.Event()
+        self.registered = threading.Event()
+        threading.Thread(target=self.work, daemon=True).start()
+
+    def busy(self):
+        """Lets nobody open the device any more, as while the daemon has it open."""
+        fcntl.ioctl(self.guest, termios.TIOCEXCL)
+        ctypes.CDLL(None).prctl(24, 21, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_SYS_ADMIN: it may
+
+    @classmethod
+    def enumerate(cls, index, pool=1):
+        return struct.pack("=BBHI", cls.ENUMERATE, pool, 0, index).ljust(cls.SIZE, b"\0")
+
+    def read(self):
+        message = b""
+        while len(message) < self.SIZE:
+            message += os.read(self.host, self.SIZE - len(message))
+        return message
+
+    def write(self, message):
+        while message:
+            message = message[os.write(self.host, message):]
+
+    def work(self):
+        self.answers.append(self.read())
+        self.write(struct.pack("=BBH", self.REGISTER, 0, 0).ljust(4, b"\0") + b"3.1".ljust(self.SIZE - 4, b"\0"))
+        self.registered.set()
+        for request in self.requests:
+            if request is None:
+                self.go_on.wait()
+                continue
+            self.write(request)
+            if len(request) == self.SIZE:
+                self.answers.append(self.read())
+
+    @staticmethod
+    def record(answer):
+        """Key and value of an answer."""
+        return answer[20:532].split(b"\0")[0].decode(), answer[532:2580].split(b"\0")[0].decode()
 
 
 class HyperV(Clouds):
@@ -656,7 +812,7 @@ class HyperV(Clouds):
 
     def test_without_the_exchange(self):
         said = self.report("", "failed", code=1)
-        self.assertEqual(said, "rdreport: cloud hyperv: not delivered: no key-value exchange is here; put hv_utils and hv_kvp_daemon into the image, "
+        self.assertEqual(said, "rdreport: cloud hyperv: not delivered: no key-value exchange is here; put the module hv_utils into the image, "
                                "or set rd.report.platform=none\n")
 
     def test_a_pool_that_cannot_be_written(self):
@@ -671,6 +827,61 @@ class HyperV(Clouds):
             self.assertLess(time.monotonic() - began, 2)
         self.assertEqual(len(self.records()), 1)
 
+    def test_by_the_device(self):
+        addresses = struct.pack("=BBH", 5, 0, 0).ljust(Kernel.SIZE, b"a")
+        item = struct.pack("=BBHIII", Kernel.SET, 0, 0, 1, 5, 6).ljust(Kernel.SIZE, b"x")
+        kernel = Kernel(self.root, item, addresses, Kernel.enumerate(0, pool=2), Kernel.enumerate(0, pool=0), Kernel.enumerate(0), Kernel.enumerate(1))
+        began = time.monotonic()
+        said = self.report("", "failed", "--message", "no disk", "--stage", "disks")
+        # It ends with the enumeration.
+        self.assertLess(time.monotonic() - began, 4)
+        registered, *refused, record, end = kernel.answers
+        self.assertEqual(registered, bytes([Kernel.REGISTER]).ljust(Kernel.SIZE, b"\0"))
+        self.assertEqual([answer[:4] for answer in refused], [Kernel.FAIL, Kernel.FAIL, Kernel.NO_MORE, Kernel.NO_MORE])
+        self.assertEqual((record[:4], end[:4]), (bytes(4), Kernel.NO_MORE))
+        key, value = Kernel.record(record)
+        self.assertEqual(key, "PROVISIONING_REPORT")
+        self.assertTrue(value.startswith("result=error|reason=[disks] no disk|agent=rdreport/"), value)
+        self.assertEqual(said, f"rdreport: cloud hyperv: delivered ({len(value)} bytes)\n")
+        self.assertFalse(os.path.exists(os.path.join(self.root.path, self.POOL)))
+
+    def test_a_host_that_does_not_ask_on(self):
+        Kernel(self.root, Kernel.enumerate(0))
+        began = time.monotonic()
+        self.assertIn("delivered (", self.report("", "failed"))
+        self.assertLess(time.monotonic() - began, 4)
+
+    def test_a_host_that_does_not_ask(self):
+        for requests in ((), (Kernel.enumerate(0, pool=2),), (Kernel.enumerate(1),), (b"\3\1",)):
+            Kernel(self.root, *requests)
+            said = self.report("", "failed", code=1, seconds=2)
+            self.assertIn("cloud hyperv: not delivered: the host has not asked for the record; put the module", said)
+
+    def test_a_host_that_asks_for_what_is_not_there_without_end(self):
+        kernel = Kernel(self.root, *[bytes([n]) * Kernel.SIZE for n in range(256)])
+        self.report("", "failed", code=1, seconds=4)
+        self.assertEqual(len(kernel.answers), 257)
+        self.assertEqual({answer[:4] for answer in kernel.answers[1:]}, {Kernel.FAIL, Kernel.NO_MORE})
+
+    def test_a_device_that_does_not_answer(self):
+        kernel = Kernel(self.root)
+        kernel.write = lambda message: None
+        self.assertIn("has not asked", self.report("", "failed", code=1, seconds=2))
+
+    def test_a_device_that_the_daemon_has(self):
+        kernel = Kernel(self.root, Kernel.enumerate(0))
+        kernel.busy()
+        said = self.report("", "failed")
+        self.assertIn("delivered (", said)
+        self.assertEqual([key for key, _ in self.records()], ["PROVISIONING_REPORT"])
+        self.assertEqual(kernel.answers, [])
+
+    def test_success_is_left_to_the_system_that_boots(self):
+        kernel = Kernel(self.root, Kernel.enumerate(0), Kernel.enumerate(1))
+        self.assertEqual(self.report("", "succeeded"), "rdreport: cloud hyperv: nothing to tell: it has no words for this state\n")
+        self.assertEqual(kernel.answers, [])
+        self.report("rd.report.platform=hyperv", "succeeded")
+        self.assertTrue(Kernel.record(kernel.answers[1])[1].startswith("result=success|agent="))
 
 
 class Brief:
@@ -729,7 +940,7 @@ class Scaleway(Clouds):
 
     def test_nothing_else(self):
         self.service("169.254.42.42")
-        said = self.report("ignition.platform.id=scaleway rd.report.on=all", "failed")
+        said = self.report("ignition.platform.id=scaleway rd.report.on=failed", "failed")
         self.assertIn("nothing to report to", said)
         self.assertEqual(self.log, [])
 
@@ -1036,6 +1247,223 @@ class Notify(Clouds):
         for text in ("", "/run/notify", "vsock:2"):
             self.root.write("run/credentials/@system/vmm.notify_socket", text)
             self.assertIn("nothing to report to", self.report("", "failed"))
+
+
+class Golden(Clouds):
+    """The bodies to the byte, with what differs from run to run left out."""
+
+    WORDS = ("failed", "--message", "no <disk> \u00e9", "--stage", "disks", "--code", "1001")
+    REPORT = ("result=error|reason=[disks] no <disk> \u00e9|agent=rdreport/VERSION|stage=disks|code=1001|pps_type=None|vm_id=" + Azure.VM_ID +
+              "|timestamp=TIME|documentation_url=https://aka.ms/linuxprovisioningerror")
+    MESSAGE = "[disks] no <disk> \u00e9"
+
+    def bodies(self, cmdline, address, *lines):
+        server = self.service(address, *lines)
+        self.report(cmdline, *self.WORDS)
+        self.done()
+        server.close()
+        for old, new in ((Azure.VERSION, "VERSION"), (Azure.TIME, "TIME"), (r"[0-9a-f]{8}-[0-9a-f-]{27}(?=\")(?<!" + self.UUID + ")", "ID"),
+                         (r"\d{10}\.0", "SECONDS"), (r'(?<="duration":)\d+\.0', "UPTIME")):
+            for request in server.requests:
+                request.body = re.sub(old, new, request.body.decode()).encode()
+        return [request.body.decode() for request in server.requests]
+
+    def test_all(self):
+        cfn = f'"Reason":"{self.MESSAGE}","UniqueId":"{self.UUID}","Data":"ID"}}'
+        heat = f'{{"status":"FAILURE","reason":"{self.MESSAGE}","id":"{self.UUID}","data":"ID"}}'
+        brief = f'{{"schema":1,"report_id":"ID","state":"failed","stage":"disks","message":"{self.MESSAGE}","code":1001,"time":"TIME"}}'
+        xml_report = self.REPORT.replace("<", "&lt;").replace(">", "&gt;")
+        for cmdline, address, lines, expected in (
+            ("em.events_url=http://192.0.2.70/e", "192.0.2.70", ["POST /e"], [f'{{"type":"failure","msg":"{self.MESSAGE}"}}']),
+            ("tinkerbell=http://192.0.2.70", "192.0.2.70", ["POST /phone-home"], [f'{{"type":"failure","reason":"{self.MESSAGE}"}}']),
+            ("ignition.platform.id=packet rd.report.packet.url=http://192.0.2.70/m", "192.0.2.70", ["GET /m", "POST /s"],
+             ["", f'{{"state":"failed","message":"{self.MESSAGE}","code":1001}}']),
+            ("rd.report.platform=azure", Azure.ADDRESS, [Azure.HEALTH, Azure.GOAL, Azure.XML], [
+                f'{{"state":"NotReady","details":{{"subStatus":"ProvisioningFailed","description":"{self.REPORT}"}}}}', "",
+                '<?xml version="1.0" encoding="utf-8"?>\n<Health xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" '
+                'xmlns:xsd="http://www.w3.org/2001/XMLSchema"><GoalStateIncarnation>1</GoalStateIncarnation><Container>'
+                '<ContainerId>c6d5526c-5ac2-4200</ContainerId><RoleInstanceList><Role><InstanceId>b61f93d0.node-7&amp;x</InstanceId><Health>'
+                '<State>NotReady</State><Details><SubStatus>ProvisioningFailed</SubStatus><Description>' + xml_report +
+                '</Description></Details></Health></Role></RoleInstanceList></Container></Health>']),
+            ("rd.report.platform=gcp", "169.254.169.254", [Google.PATH], [brief]),
+            ("rd.report.aws.url=http://192.0.2.70/x", "192.0.2.70", ["PUT /x"], ['{"Status":"FAILURE",' + cfn]),
+            ("rd.report.openstack.url=http://192.0.2.70/x/signal", "192.0.2.70", ["POST /x/signal"], [heat]),
+            ("rd.report.openstack.url=http://192.0.2.70/waitcondition/x", "192.0.2.70", ["PUT /waitcondition/x"], ['{"Status":"FAILURE",' + cfn]),
+        ):
+            self.due.clear()
+            said = {"GET /m": answer(200, '{"user_state_url":"http://192.0.2.70/s"}'), Azure.HEALTH: answer(404), Azure.GOAL: Azure.goal_state(self)}
+            got = self.bodies(cmdline, address, *[(line, said.get(line, answer(200))) for line in lines])
+            self.assertEqual(got, expected)
+
+    def test_events(self):
+        for key, level, origin in (("maas", '"level":"ERROR",', "curtin"), ("cloudinit", "", "cloudinit")):
+            self.due.clear()
+            body, = self.bodies(f"rd.report.{key}.url=http://192.0.2.70/x", "192.0.2.70", ("POST /x", answer(204)))
+            self.assertEqual(body, '{"name":"rdreport","description":"[disks] no <disk> \\u00e9","event_type":"finish",'
+                             f'"origin":"{origin}","timestamp":SECONDS,{level}"result":"FAIL","duration":UPTIME}}')
+
+
+class Unasked(Clouds):
+    """An image that has rdreport in it, on machines that nobody has set it up for."""
+
+    def test_elsewhere_success_ends_at_once(self):
+        for words in ("succeeded", "running"):
+            log = os.path.join(self.root.path, "strace")
+            self.root.write("proc/cmdline", "root=LABEL=root quiet\n")
+            self.root.write(DMI + "sys_vendor", "QEMU\n")
+            began = time.monotonic()
+            result = subprocess.run(["strace", "-f", "-o", log, BINARY, "--root", self.root.path, words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.assertLess(time.monotonic() - began, 2)
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (0, b"", b""))
+            calls = [line.split(None, 1)[1] for line in self.root_text("strace").splitlines()]
+            # No process, no journal, no marker, and nothing is waited for.
+            self.assertFalse([call for call in calls if re.match(r"(clone|fork|vfork|connect|sendto|ppoll|poll|mkdirat|nanosleep)", call)], calls)
+            self.assertFalse([call for call in calls if "run/" in call and "run/credentials/" not in call])
+            self.assertLess(len(calls), 100)
+
+    def test_a_cloud_without_a_network_does_not_hold_up_the_boot(self):
+        """Not even to look at the journal."""
+        self.root.write(DMI + "sys_vendor", "Scaleway\n")
+        self.ip("link set cloud0 down")
+        for more in ("", "ignition.platform.id=scaleway"):
+            began = time.monotonic()
+            self.assertEqual(self.report(more, "succeeded"), "")
+            self.assertLess(time.monotonic() - began, 1)
+            self.assertFalse(os.path.exists(os.path.join(self.root.path, "run/rdreport")))
+
+    def test_a_cloud_with_a_network_is_told(self):
+        self.root.write(DMI + "sys_vendor", "Scaleway\n")
+        self.service("169.254.42.42", ("PATCH /state", answer(200)))
+        self.assertIn("cloud scaleway: delivered", self.report("", "succeeded"))
+        self.done()
+
+    def test_a_boot_that_provisions_waits_for_the_network(self):
+        self.service("169.254.42.42", *[("PATCH /state", answer(200))] * 2)
+        for words in ("ignition.firstboot ignition.platform.id=scaleway", "rd.report.platform=scaleway"):
+            self.ip("address flush dev cloud0")
+            late = threading.Timer(2, self.ip, ["address add 169.254.42.42/32 dev cloud0"])
+            late.start()
+            self.assertIn("cloud scaleway: delivered", self.report(words, "succeeded"))
+            late.join()
+        self.done()
+
+    def test_a_setting_of_a_cloud_waits_for_the_network(self):
+        self.service("192.0.2.71", *[("POST /x", answer(200))] * 2)
+        for key in ("maas", "cloudinit"):
+            self.ip("address flush dev cloud0")
+            late = threading.Timer(2, self.ip, ["address add 192.0.2.71/32 dev cloud0"])
+            late.start()
+            self.assertIn(f"cloud {key}: delivered", self.report(f"rd.report.{key}.url=http://192.0.2.71/x", "succeeded"))
+            late.join()
+        self.done()
+
+    def test_a_failure_waits_ten_seconds_for_a_network_that_nobody_set_up(self):
+        """Not for Azure's five minutes: somebody may wait for the shell."""
+        self.root.write(DMI + "chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77\n")
+        self.ip("link set cloud0 down")
+        self.root.write("proc/cmdline", "quiet\n")
+        began = time.monotonic()
+        result = self.root.run("failed")
+        self.assertIn("cloud azure: not delivered", result.stderr)
+        self.assertIn("no network", result.stderr)
+        self.assertLess(time.monotonic() - began, 25)
+        self.assertGreater(time.monotonic() - began, 9)
+
+
+class Variables(Clouds):
+    """In every URL that a setting gives."""
+
+    def test_they_are_replaced(self):
+        self.root.write("proc/sys/kernel/hostname", "n\u00e9/7\n")
+        name = "n%C3%A9%2F7"
+        metadata = json.dumps({"user_state_url": "http://192.0.2.60/state"})
+        for words, script in (
+            ("rd.report.platform=packet rd.report.packet.url=http://192.0.2.60/${hostname}/m",
+             [(f"GET /{name}/m", answer(200, metadata)), ("POST /state", answer(200))]),
+            ("rd.report.aws.url=http://192.0.2.60/${hostname}?X-Sig=a%2Fb", [(f"PUT /{name}?X-Sig=a%2Fb", answer(200))]),
+            ("rd.report.openstack.url=http://192.0.2.60/${hostname}/signal", [(f"POST /{name}/signal", answer(200))]),
+            ("rd.report.maas.url=http://192.0.2.60/${hostname}/${state}", [(f"POST /{name}/failed", answer(204))]),
+            ("rd.report.cloudinit.url=http://192.0.2.60/${stage}/${uuid}", [(f"POST /disks/{self.UUID}", answer(200))]),
+        ):
+            self.due.clear()
+            server = self.service("192.0.2.60", *script)
+            self.report(words, "failed", "--stage", "disks")
+            self.done()
+            server.close()
+
+    def test_one_that_is_not_known_is_warned_about(self):
+        for key in ("packet", "aws", "openstack", "maas", "cloudinit"):
+            for value, why in (("http://192.0.2.60/${nothing}?secret", "/${nothing}?*** holds a ${variable} that is not known"),
+                               ("192.0.2.60", "192.0.2.60 is not a URL that begins with http:// or https://")):
+                cmdline = f"rd.report.platform=packet rd.report.{key}.url={value}"
+                said = self.report(cmdline, "failed", code=1, seconds=1)
+                self.assertIn(f"rdreport: rd.report.{key}.url=", said)
+                self.assertIn(why, said)
+                self.assertNotIn("secret", said)
+                if key != "openstack":
+                    self.assertIn("not delivered: the URL cannot be used", said)
+                self.assertEqual(self.root.run("check").returncode, 1)
+
+
+class Memory(Clouds):
+    """The exact resident memory of the process that tells a cloud, read while its request is held back."""
+
+    MOST_KB = 1536
+    TOKEN, IDENTITY = CloudFormation.TOKEN, CloudFormation.IDENTITY
+
+    def measured(self, cmdline, address, *script, at, **options):
+        server = self.service(address, *script, **options)
+        behave, found = server.behave, []
+
+        def look(connection, server):
+            # Between the request and its answer.
+            request = connection.request
+            connection.request = lambda: (request(), found.append(self.resident_kb()))[0]
+            behave(connection, server)
+
+        server.behave = look
+        said = self.report(cmdline, "failed", "--message", self.MESSAGE * 20)
+        self.done()
+        self.assertTrue(found and all(found), said)
+        print(f"{self.id().split('.')[-1]}: {at}: {max(found)} KB", flush=True)
+        self.assertLessEqual(max(found), self.MOST_KB)
+
+    def resident_kb(self):
+        """Of the largest process of the binary."""
+        largest = 0
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if os.readlink(f"/proc/{pid}/exe") != os.path.realpath(BINARY):
+                    continue
+                with open(f"/proc/{pid}/smaps_rollup") as rollup:
+                    largest = max(largest, *(int(line.split()[1]) for line in rollup if line.startswith("Rss:")))
+            except (OSError, ValueError):
+                continue
+        return largest
+
+    def journal(self):
+        journal = Root("")
+        self.addCleanup(journal.remove)
+        os.rename(os.path.join(journal.path, "run"), os.path.join(self.root.path, "run"))
+
+    def test_azure(self):
+        self.journal()
+        self.measured("rd.report.platform=azure", Azure.ADDRESS, (Azure.HEALTH, answer(404)), (Azure.GOAL, Azure.goal_state(self)),
+                      (Azure.XML, answer(200)), at="the wire server")
+
+    def test_packet(self):
+        self.journal()
+        Packet.events(self, ("POST /events", answer(200)))
+        metadata = json.dumps({"many": ["192.0.2.1"] * 1500, **Packet.METADATA})
+        self.measured("ignition.platform.id=packet rd.report.ca=/ca.pem", Packet.ADDRESS, ("GET /metadata", answer(200, metadata)),
+                      at="metadata over TLS", port=443, host=Packet.HOST, tls=certificate(Packet.HOST))
+
+    def test_aws(self):
+        self.journal()
+        CloudFormation.imds(self, document=CloudFormation.DOCUMENT, signature=CloudFormation.SIGNATURE)
+        host = "cloudformation.eu-west-1.amazonaws.com"
+        self.measured(CloudFormation.SETTINGS, "192.0.2.32", (CloudFormation.request(self, "FAILURE"), answer(200)), at="the API over TLS", port=443,
+                      host=host, tls=certificate(host))
 
 
 class VMware(Clouds):

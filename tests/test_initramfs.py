@@ -4,7 +4,7 @@ import subprocess
 import tempfile
 import unittest
 
-from peers import BINARY, HERE
+from peers import BINARY, HERE, Root
 
 FOLDER = os.path.join(HERE, "..", "initramfs")
 HOOKS = os.path.join(FOLDER, "dracut")
@@ -74,22 +74,24 @@ class Install(unittest.TestCase):
 
 
 class Hooks(unittest.TestCase):
-    def source(self, hook, cmdline):
+    def source(self, hook, cmdline, vendor=""):
         """What a hook does where dracut's functions find these words on the command line: what it runs, and what it asks for."""
         script = '''
             mount -t tmpfs none /etc; mkdir /etc/cmdline.d
             getarg() { for key; do case $key in -d) return 1 ;; esac; case " $CMDLINE" in *" $key"*) return 0 ;; esac; done; return 1; }
             getargbool() { getarg "$2"; }
-            getargs() { for word in $CMDLINE; do case $word in "$1"*) echo "${word#"$1"}" ;; esac; done; }
-            rdreport() { echo "ran $*"; }
+            rdreport() { case $1 in check) "$BINARY" --root "$ROOT" "$@" ;; *) echo "ran $*" ;; esac; }
             . "$1"
             wait
             cat /etc/cmdline.d/* 2> /dev/null || :
             echo "still here"
         '''
+        root = Root(cmdline, journal=None)
+        self.addCleanup(root.remove)
+        root.write("sys/class/dmi/id/sys_vendor", vendor)
         result = subprocess.run(["unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh",
                                  os.path.join(HOOKS, hook)], check=True, stdout=subprocess.PIPE, text=True,
-                                env={**os.environ, "CMDLINE": cmdline})
+                                env={**os.environ, "CMDLINE": cmdline, "BINARY": BINARY, "ROOT": root.path})
         lines = result.stdout.splitlines()
         # dracut goes on behind it.
         self.assertEqual(lines.pop(), "still here")
@@ -108,13 +110,73 @@ class Hooks(unittest.TestCase):
         self.assertEqual(self.source("rdreport-follow.sh", "rd.report.journal=http://h/"), [])
 
     def test_the_network_is_asked_for_when_it_is_needed(self):
-        for cmdline, expected in [("quiet", []), ("rd.report.journal=file:/dev/ttyS1", []),
-                                  ("rd.report.journal=vsock://2:1", []),
-                                  ("rd.report.url=http://h/", ["rd.neednet=1"]), ("rd.report.fallback=http://h/", ["rd.neednet=1"]),
-                                  ("rd.report.journal=file:/j rd.report.journal=https://h/", ["rd.neednet=1"]),
-                                  ("rd.report.ssh=core", ["rd.neednet=1"]),
-                                  ("coreos.status.url=http://h/", ["rd.neednet=1"])]:
-            self.assertEqual(self.source("rdreport-net.sh", cmdline), expected, cmdline)
+        for cmdline, vendor, needed in [
+            ("quiet", "", False), ("rd.report.journal=file:/dev/ttyS1", "", False), ("rd.report.url=http://h/", "", True),
+            ("rd.report.journal=file:/j rd.report.journal=https://h/", "", True), ("coreos.status.url=http://h/", "", True), ("rd.report.fallback=http://h/", "", True),
+            ("rd.report.ssh=core", "", True),
+            # A cloud is told over the network, but does not hold up a boot that provisions nothing.
+            ("quiet", "Scaleway", False), ("ignition.platform.id=gcp", "", False), ("ignition.firstboot", "Scaleway", True),
+            ("ignition.firstboot=1 ignition.platform.id=gcp", "", True), ("flatcar.first_boot=detected", "Scaleway", True),
+            ("rd.report.platform=azure", "", True), ("em.events_url=http://h/", "", True), ("rd.report.maas.url=http://h/", "", True),
+            # Nothing to tell, or not over the network.
+            ("ignition.firstboot", "Hetzner", False), ("ignition.firstboot ignition.platform.id=vmware", "", False),
+            ("ignition.firstboot rd.report.platform=none", "Scaleway", False), ("ignition.firstboot rd.report.on=running", "Scaleway", False),
+        ]:
+            self.assertEqual(self.source("rdreport-net.sh", cmdline, vendor), ["rd.neednet=1"] if needed else [], (cmdline, vendor))
+
+
+class Mkinitcpio(unittest.TestCase):
+    """There is no package of it here: its functions are stood in for, as they are called by its `mkinitcpio` and `init`."""
+
+    def run_bash(self, script, *args, **environment):
+        return subprocess.run(["unshare", "-m", "--propagation", "private", "bash", "-euc", script, "bash", *args], check=True, stdout=subprocess.PIPE,
+                              text=True, env={**os.environ, **environment}).stdout.splitlines()
+
+    def test_what_is_put_into_the_image(self):
+        script = """
+            add_binary() { echo "binary $1"; }
+            # A question mark says that it may be missing.
+            add_module() { echo "module $1"; }
+            add_runscript() { echo "runs ${BASH_SOURCE[1]##*/}"; }
+            . "$1"
+            build
+            [ -n "$(help)" ]
+        """
+        self.assertEqual(self.run_bash(script, os.path.join(FOLDER, "mkinitcpio/install/rdreport")),
+                         ["binary rdreport", "module pvpanic-mmio?", "module pvpanic-pci?", "runs rdreport"])
+
+    def hook(self, function, cmdline="quiet", there=(), is_mounted=None):
+        """What the runtime hook's function runs."""
+        root = Root(cmdline, journal=None)
+        self.addCleanup(root.remove)
+        script = """
+            mount --bind "$ROOT/proc/cmdline" /proc/cmdline
+            exec dash -c '
+                stat() { case $3 in / | $MOUNTED | $THERE) case $3 in "$MOUNTED") echo fe02 ;; *) echo 1 ;; esac ;; *) return 1 ;; esac; }
+                rdreport() { echo "ran $*"; }
+                . "$1"
+                '"$FUNCTION"'
+                wait
+                echo still here' dash "$1"
+        """
+        lines = self.run_bash(script, os.path.join(FOLDER, "mkinitcpio/hooks/rdreport"), ROOT=root.path, FUNCTION=function,
+                              THERE=" ".join(there), MOUNTED=is_mounted or "none")
+        self.assertEqual(lines.pop(), "still here")
+        return lines
+
+    def test_success_needs_a_root_that_is_mounted(self):
+        self.assertEqual(self.hook("run_latehook"), [])
+        self.assertEqual(self.hook("run_latehook", there=["/sysroot"]), [])
+        for place in ("/sysroot", "/new_root"):
+            self.assertEqual(self.hook("run_latehook", is_mounted=place), ["ran succeeded"])
+
+    def test_a_failure_is_reported_but_not_a_break(self):
+        self.assertEqual(self.hook("run_emergencyhook"), ["ran failed"])
+        self.assertEqual(self.hook("run_emergencyhook", "break=premount"), [])
+
+    def test_the_watchdog_runs_where_it_is_set(self):
+        self.assertEqual(self.hook("run_earlyhook", "rd.report.stuck=60"), ["ran stuck --wait"])
+        self.assertEqual(self.hook("run_earlyhook"), [])
 
 
 if __name__ == "__main__":

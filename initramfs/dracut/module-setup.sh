@@ -13,6 +13,8 @@ depends() {
 installkernel() {
     # What tells the hypervisor of a panic (rd.report.action=panic): some KB.
     hostonly='' instmods pvpanic-mmio pvpanic-pci
+    # By which a report goes to Hyper-V's host, into the image of a machine that runs there.
+    [[ ! $hostonly ]] || instmods hv_utils
 }
 
 install() {

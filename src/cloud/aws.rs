@@ -17,6 +17,7 @@ pub(super) const WAIT_CONDITION: Service = Service {
     states: States::of(&[State::Failed, State::Succeeded]),
     what: "PUT a signal to the presigned URL of a wait condition",
     budget_s: 0,
+    needs_network: true,
     hint: "check rd.report.aws.url=, which is valid for a time only",
     prepare: None,
     report: wait_condition,
@@ -29,6 +30,7 @@ pub(super) const RESOURCE: Service = Service {
     states: States::of(&[State::Failed, State::Succeeded]),
     what: "signal rd.report.aws.resource= of rd.report.aws.stack=, by the instance's identity",
     budget_s: 0,
+    needs_network: true,
     hint: "check rd.report.aws.stack= and rd.report.aws.resource=",
     prepare: None,
     report: resource,
@@ -47,9 +49,9 @@ fn wait_condition(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
     let mut body = [0; BODY_MAX];
     let mut body = Text::new(&mut body);
     signal::put(cloud, signal::CFN, &mut body)?;
-    let url = cloud.settings.cloud(CloudKey::AwsUrl).unwrap_or_default();
+    let url = cloud.url(CloudKey::AwsUrl)?;
     // It was signed for a request without a type.
-    cloud.send_until_taken("PUT", url, "", whole(&body)?.as_bytes(), false)
+    cloud.send_until_taken("PUT", &url, "", whole(&body)?.as_bytes(), false)
 }
 
 fn resource(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {

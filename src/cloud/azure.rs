@@ -22,6 +22,7 @@ pub(super) const SERVICE: Service = Service {
     states: States::of(&State::ALL),
     what: "POST the health to the wire server, as JSON, else as XML; before it, the key-value exchange",
     budget_s: 300,
+    needs_network: true,
     hint: "raise rd.report.timeout=, or set rd.report.platform=none",
     prepare: Some(prepare),
     report,
@@ -48,6 +49,9 @@ const GOAL_STATE_MAX: usize = 8192;
 const BASE_MAX: usize = 32;
 /// The try from which on XML is told as well where the JSON service is only out of order.
 const PATIENT_TRIES: usize = 2;
+/// Milliseconds for the host to read the key-value exchange, before each try and behind the last, where there is no daemon for it.
+const READ_MS: u64 = 100;
+const READ_LAST_MS: u64 = 10_000;
 
 fn prepare(root: &Root, settings: &Settings<'_>, state: State, local: &mut Local) {
     exchange::prepare(root, settings, state, local);
@@ -87,7 +91,8 @@ fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
         env!("CARGO_PKG_VERSION"),
         "\r\n"
     );
-    cloud.again(is_worth_another_try, super::TRY_MS, &mut |cloud, number, until| {
+    let result = cloud.again(is_worth_another_try, super::TRY_MS, &mut |cloud, number, until| {
+        let _ = exchange::serve(cloud, until.step_ms(READ_MS));
         let request =
             Request { method: "POST", url: url.as_str(), fields, body: body.as_bytes(), is_local: true, until };
         match cloud.ask(&request, &mut []) {
@@ -98,7 +103,10 @@ fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
             }
             result => result,
         }
-    })
+    });
+    // Whether it does makes no difference to what this report ended with.
+    let _ = exchange::serve(cloud, cloud.deadline.step_ms(READ_LAST_MS));
+    result
 }
 
 /// The states of a machine, and why it is not ready, in Azure's words.

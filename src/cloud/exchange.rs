@@ -1,9 +1,11 @@
-//! The key-value exchange of Hyper-V and Azure, guest to host: a record in pool 1, which `hv_kvp_daemon` (of the kernel's `tools/hv`) gives to the host.
+//! The key-value exchange of Hyper-V and Azure, guest to host: a record in pool 1. `hv_kvp_daemon` (of the kernel's `tools/hv`) gives it to
+//! the host from a file, and has the kernel's device open; where it does not run, the host is answered here ([`kvp`]).
 //!
 //! A pool is a file of records of 2560 bytes: a key in 512 and a value in 2048, both UTF-8 filled up with NULs. The host reads 254 bytes
 //! of a key and 1022 of a value. Records of an earlier boot are thrown away, as cloud-init does.
 
 use super::azure_report::{KEY, VALUE_MAX, fitting};
+use super::kvp::{Exchange, Step};
 use super::{Cloud, Local, NOTHING};
 use crate::error::{CloudError, Error};
 use crate::http::client::Outcome;
@@ -17,7 +19,7 @@ use crate::text::Text;
 /// Where the daemon keeps what goes to the host.
 const FOLDERS: [(&str, &str); 3] = [("", "var"), ("var", "lib"), ("var/lib", "hyperv")];
 const POOL: &str = "var/lib/hyperv/.kvp_pool_1";
-/// The kernel's side of the exchange.
+/// The kernel's side of the exchange, which one program can have.
 const DEVICE: &str = "dev/vmbus/hv_kvp";
 const KEY_LEN: usize = 512;
 const RECORD_LEN: usize = 2560;
@@ -25,16 +27,54 @@ const RECORD_LEN: usize = 2560;
 const LOCK_MS: u64 = 1_000;
 /// Milliseconds between two looks at the lock.
 const LOCK_STEP_MS: u64 = 50;
+/// Milliseconds for the kernel to take a registration, which it does at once.
+const REGISTER_MS: u64 = 1_000;
 
-/// Opens the pool, if the exchange is here, and keeps others from writing.
-pub(super) fn prepare(root: &Root, _: &Settings<'_>, state: State, local: &mut Local) {
-    local.is_efi = root.node("sys/firmware/efi").is_ok();
-    if matches!(state, State::Failed | State::Succeeded) && (root.node(POOL).is_ok() || root.node(DEVICE).is_ok()) {
-        local.pool = Some(open(root).map_err(CloudError::Exchange));
-    }
+/// Where a record for the host goes.
+#[derive(Default)]
+pub(super) enum Place {
+    /// There is no exchange here.
+    #[default]
+    None,
+    /// It cannot be used.
+    Bad(Errno),
+    /// To the daemon; nobody else writes until it is closed.
+    Pool(File),
+    /// To the host itself.
+    Device(File),
+    /// The host is being answered.
+    Begun(Exchange),
 }
 
-fn open(root: &Root) -> Result<File, Errno> {
+/// Finds the exchange and opens it.
+///
+/// What the host sends once, such as the addresses of a replica's failover, comes to whoever registers first. A boot that goes on needs that in
+/// the system that it leads to: success is told there by a daemon that runs already, or if the owner has named the platform.
+pub(super) fn prepare(root: &Root, settings: &Settings<'_>, state: State, local: &mut Local) {
+    local.is_efi = root.node("sys/firmware/efi").is_ok();
+    let device = match state {
+        State::Succeeded if settings.platform.is_none() => Err(Errno::NOENT),
+        State::Failed | State::Succeeded => root.device(DEVICE),
+        State::Running | State::Stuck => return,
+    };
+    let is_pool = || root.node(POOL).is_ok();
+    local.exchange = match device {
+        Ok(device) => Place::Device(device),
+        Err(e) if e == Errno::BUSY || is_pool() => pool(root).map_or_else(Place::Bad, Place::Pool),
+        Err(Errno::NOENT | Errno::NOTDIR) => Place::None,
+        Err(e) => Place::Bad(e),
+    };
+}
+
+/// Whether the host is told by others, as [`prepare`] says.
+#[cfg(feature = "cloud-hyperv")]
+pub(super) fn is_left_to_others(cloud: &Cloud<'_>) -> bool {
+    let is_none = matches!(cloud.local.exchange, Place::None);
+    is_none && cloud.report.state == State::Succeeded && cloud.settings.platform.is_none()
+}
+
+/// Opens the daemon's pool.
+fn pool(root: &Root) -> Result<File, Errno> {
     if root.node(POOL).is_err() {
         for (parent, name) in FOLDERS {
             root.make_folder(parent, name)?;
@@ -52,9 +92,8 @@ fn open(root: &Root) -> Result<File, Errno> {
     Ok(pool)
 }
 
-/// Writes the report's record, and closes the pool.
+/// Writes the report's record, and closes the pool; or begins to answer the host.
 pub(super) fn put(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
-    let pool = cloud.local.pool.take().ok_or(CloudError::NoExchange)??;
     let mut record = [0; RECORD_LEN];
     if let Some(key) = record.get_mut(..KEY.len()) {
         key.copy_from_slice(KEY.as_bytes());
@@ -63,6 +102,32 @@ pub(super) fn put(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
     let mut value = Text::new(value);
     fitting(cloud, VALUE_MAX, &mut |report, out| report.put(out))?.put(&mut value)?;
     let sent = value.as_bytes().len() as u64;
-    pool.write(&record, cloud.deadline).map_err(CloudError::Exchange)?;
+    let place = core::mem::take(&mut cloud.local.exchange);
+    let written = match place {
+        Place::Pool(pool) => pool.write(&record, cloud.deadline),
+        Place::Device(device) => {
+            let until = cloud.deadline.step_ms(REGISTER_MS);
+            Exchange::new(device, KEY, value.as_str(), until).and_then(|mut exchange| {
+                exchange.serve(Step::Registered, until)?;
+                cloud.local.exchange = Place::Begun(exchange);
+                Ok(())
+            })
+        }
+        Place::Bad(e) => Err(e),
+        Place::None | Place::Begun(_) => return Err(CloudError::NoExchange.into()),
+    };
+    written.map_err(CloudError::Exchange)?;
     Ok(Outcome { sent, ..NOTHING })
+}
+
+/// Answers the host until it has the record, where that is for us to do; or until `until`.
+pub(super) fn serve(cloud: &mut Cloud<'_>, until: Deadline) -> Result<(), CloudError> {
+    match &mut cloud.local.exchange {
+        Place::Begun(exchange) => match exchange.serve(Step::Over, until) {
+            Ok(Step::Taken | Step::Over) => Ok(()),
+            Ok(_) => Err(CloudError::NotAsked),
+            Err(e) => Err(CloudError::Exchange(e)),
+        },
+        _ => Ok(()),
+    }
 }

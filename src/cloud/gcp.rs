@@ -14,6 +14,7 @@ pub(super) const SERVICE: Service = Service {
     states: States::of(&State::ALL),
     what: "PUT the guest attribute rdreport/status to the metadata server",
     budget_s: 0,
+    needs_network: true,
     hint: "set enable-guest-attributes=TRUE in the instance's metadata, or rd.report.platform=none",
     prepare: None,
     report,

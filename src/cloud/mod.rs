@@ -18,6 +18,8 @@ mod gcp;
 #[cfg(feature = "cloud-hyperv")]
 mod hyperv;
 pub mod json;
+#[cfg(any(feature = "cloud-azure", feature = "cloud-hyperv"))]
+pub mod kvp;
 #[cfg(feature = "cloud-notify")]
 mod notify;
 #[cfg(feature = "cloud-openstack")]
@@ -36,14 +38,16 @@ mod webhook;
 pub mod xml;
 
 use crate::credential;
-use crate::error::{CloudError, Error, NetError};
-use crate::http::client::{Heard, Outcome};
+use crate::error::{CloudError, Error, HttpError, NetError};
+use crate::http::client::{Heard, Outcome, URL_MAX};
 use crate::http::retry::is_transient;
 use crate::report::{Report, member};
+use crate::settings::cmdline::{Word, Words, same_key};
 use crate::settings::{CloudKey, Settings, State, States};
 use crate::sink::{Sink, put_all};
-use crate::sys::file::{File, Root};
+use crate::sys::file::Root;
 use crate::sys::time::Deadline;
+use crate::target::{self, Variables};
 use crate::text::{DECIMAL_MAX, Text, decimal, rfc3339};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -77,6 +81,8 @@ pub struct Service {
     pub what: &'static str,
     /// Seconds in all for the report of a failure, where its documentation asks for more than is usual.
     pub budget_s: u64,
+    /// Whether it is told over the network.
+    pub needs_network: bool,
     /// What to do where it does not take the report.
     pub hint: &'static str,
     /// Gathers what it needs of files.
@@ -101,8 +107,9 @@ impl Service {
 /// others wrote.
 #[derive(Default)]
 pub struct Local {
-    /// Where a record for the host goes, if the key-value exchange is here, and nobody else writes until it is closed.
-    pub pool: Option<Result<File, CloudError>>,
+    /// Where a record for the host goes, if the key-value exchange is here.
+    #[cfg(any(feature = "cloud-azure", feature = "cloud-hyperv"))]
+    exchange: exchange::Place,
     /// The address that DHCP gives for Azure's service.
     pub wire_server: Option<[u8; 4]>,
     /// Whether this machine began with UEFI.
@@ -111,7 +118,7 @@ pub struct Local {
     pub secret: Secret,
     /// Where a virtual machine's manager listens.
     #[cfg(feature = "cloud-notify")]
-    pub notify: Option<notify::Address>,
+    notify: Option<notify::Host>,
 }
 
 /// A secret, or why there is none.
@@ -221,6 +228,24 @@ pub fn services(
     SERVICES.iter().filter(|_| !is_off).filter(is_told).filter(is_wanted).take(SERVICES_MAX).collect()
 }
 
+/// Words of the kernel command line in a boot that provisions.
+const PROVISIONING: [&str; 4] = ["ignition.firstboot", "flatcar.first_boot", "em.events_url", "tinkerbell"];
+
+/// Whether the network is to be set up and waited for to tell the cloud: in a boot that provisions, or whose owner wants reports. Any other
+/// boot of a machine in a cloud must not be held up by a network for which it has no use.
+pub fn is_asked_for(settings: &Settings<'_>, cmdline: &[u8]) -> bool {
+    let is_set = |key| settings.cloud(key).is_some();
+    let is_wanted = settings.platform.is_some() || !settings.is_idle() || URLS.iter().any(|(_, key)| is_set(*key));
+    let is_one = |word: Word<'_>| PROVISIONING.iter().any(|key| same_key(word.key, key.as_bytes()));
+    is_wanted || is_set(CloudKey::AwsStack) || Words::new(cmdline).any(is_one)
+}
+
+/// Whether a report of any state to the cloud needs the network to be set up.
+pub fn needs_network(found: Option<&Found<'_>>, settings: &Settings<'_>, cmdline: &[u8], root: &Root) -> bool {
+    let is_told = |state| services(found, settings, root, state).iter().any(|service| service.needs_network);
+    is_asked_for(settings, cmdline) && State::ALL.into_iter().any(is_told)
+}
+
 /// Finds the platform; `None` as well where this program was built for none.
 pub fn recognise<'a>(settings: &Settings<'a>, cmdline: &'a [u8], root: &Root) -> Option<Found<'a>> {
     match cfg!(feature = "cloud") {
@@ -275,6 +300,8 @@ pub struct Cloud<'a> {
     pub cmdline: &'a [u8],
     /// The end of all tries.
     pub deadline: Deadline,
+    /// The end of waiting for a network.
+    network_until: Deadline,
     /// What was heard on the way.
     pub heard: &'a mut Heard,
     send: &'a mut Send<'a>,
@@ -299,14 +326,33 @@ pub fn deliver<'a>(
     local: &'a mut Local,
     settings: &'a Settings<'a>,
     deadline: Deadline,
+    network_until: Deadline,
     heard: &'a mut Heard,
     send: &'a mut Send<'a>,
 ) -> Result<Outcome, Error> {
-    let message = message(report);
-    (service.report)(&mut Cloud { report, local, settings, cmdline: report.cmdline, deadline, heard, send, message })
+    let (cmdline, message) = (report.cmdline, message(report));
+    let mut cloud = Cloud { report, local, settings, cmdline, deadline, network_until, heard, send, message };
+    (service.report)(&mut cloud)
 }
 
+/// The settings that are URLs.
+pub const URLS: [(&str, CloudKey); 5] = [
+    ("packet.url", CloudKey::PacketUrl),
+    ("aws.url", CloudKey::AwsUrl),
+    ("openstack.url", CloudKey::OpenstackUrl),
+    ("maas.url", CloudKey::MaasUrl),
+    ("cloudinit.url", CloudKey::CloudinitUrl),
+];
+
 impl Cloud<'_> {
+    /// The URL that the owner has set, with its variables replaced: none of them stands in what somebody has signed.
+    pub fn url(&self, key: CloudKey) -> Result<heapless::String<URL_MAX>, Error> {
+        let report = self.report;
+        let variables = Variables { facts: report.facts, state: report.state, stage: report.stage };
+        let url = target::status(self.settings.cloud(key).unwrap_or_default(), &variables);
+        url.map_err(|_| HttpError::BadUrl.into())
+    }
+
     /// What happened, in a line: the owner's message, else Ignition's, else the first unit that failed.
     pub fn message(&self) -> &str {
         &self.message
@@ -333,6 +379,9 @@ impl Cloud<'_> {
                 Ok(outcome) => return Ok(outcome),
                 // The time was over: why it was not enough is what went wrong before.
                 Err(e) if self.deadline.passed() => return Err(earlier.unwrap_or(e)),
+                Err(Error::Net(NetError::NoRoute)) if self.network_until.passed() => {
+                    return Err(NetError::NoRoute.into());
+                }
                 Err(e) if is_passing(e) && self.heard.tries.pause(self.heard.retry_after_s, self.deadline) => {
                     earlier = Some(e);
                 }

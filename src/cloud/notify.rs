@@ -12,6 +12,7 @@ use crate::sys::sock::{Kind, Ready, Socket, wait};
 use crate::sys::time::Deadline;
 use crate::text::Text;
 use alloc::vec;
+use heapless::Vec;
 
 pub(super) const SERVICE: Service = Service {
     name: "notify",
@@ -19,18 +20,26 @@ pub(super) const SERVICE: Service = Service {
     states: States::of(&State::ALL),
     what: "STATUS, and EXIT_STATUS of a failure, to the socket of vmm.notify_socket",
     budget_s: 0,
+    needs_network: false,
     hint: "check the credential vmm.notify_socket",
-    prepare: Some(|root, _: &Settings<'_>, _, local: &mut Local| local.notify = address(root)),
+    prepare: Some(|root, _: &Settings<'_>, _, local: &mut Local| local.notify = address(root).map(Host::new)),
     report,
 };
 
 /// Where a virtual machine's manager listens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Address {
+pub(super) struct Address {
     cid: u32,
     port: u32,
     /// Its kind of socket, if that is said.
     kind: Option<Kind>,
+}
+
+/// A virtual machine's manager, and what is to be connected to it.
+pub(super) struct Host {
+    address: Address,
+    /// A socket of each kind that may be meant. They have ports that only root can have, which is given up before they are used.
+    sockets: Vec<(Kind, Result<Socket, Errno>), { KINDS.len() }>,
 }
 
 /// The name of the credential.
@@ -85,7 +94,7 @@ fn parse(text: &[u8]) -> Option<Address> {
 }
 
 fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
-    let address = cloud.local.notify.ok_or(CloudError::NoField)?;
+    let Host { address, sockets } = cloud.local.notify.take().ok_or(CloudError::NoField)?;
     let mut message = [0; MESSAGE_MAX];
     let mut message = Text::new(&mut message);
     message.str("STATUS=").str(cloud.report.state.as_str()).str(": ").str(cloud.message()).str("\n");
@@ -96,11 +105,8 @@ fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
     }
     let message = whole(&message)?.as_bytes();
     let mut last = Errno::NODEV;
-    for kind in KINDS {
-        if address.kind.is_some_and(|only| only != kind) {
-            continue;
-        }
-        match say(address, kind, message, cloud.deadline) {
+    for (kind, socket) in sockets {
+        match socket.and_then(|socket| say(socket, kind, address, message, cloud.deadline)) {
             Ok(()) => return Ok(Outcome { sent: message.len() as u64, ..NOTHING }),
             // A kind that this machine or its host does not know.
             Err(e) => last = e,
@@ -109,8 +115,14 @@ fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
     Err(NetError::Connect(last).into())
 }
 
-fn say(address: Address, kind: Kind, message: &[u8], deadline: Deadline) -> Result<(), Errno> {
-    let socket = Socket::vsock(kind)?;
+impl Host {
+    fn new(address: Address) -> Self {
+        let kinds = KINDS.into_iter().filter(|kind| address.kind.is_none_or(|only| only == *kind));
+        Self { address, sockets: kinds.map(|kind| (kind, Socket::vsock(kind))).collect() }
+    }
+}
+
+fn say(socket: Socket, kind: Kind, address: Address, message: &[u8], deadline: Deadline) -> Result<(), Errno> {
     if !socket.connect_vsock(address.cid, address.port)? {
         if wait(&mut core::iter::once(&socket), Ready::Out, deadline) == 0 {
             return Err(Errno::TIMEDOUT);

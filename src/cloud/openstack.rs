@@ -18,14 +18,15 @@ pub(super) const SERVICE: Service = Service {
     states: States::of(&[State::Failed, State::Succeeded]),
     what: "signal the wait condition or resource of rd.report.openstack.url=",
     budget_s: 0,
+    needs_network: true,
     hint: "check rd.report.openstack.url= and rd.report.openstack.token=",
     prepare: Some(|root, settings, _, local| local.secret = Secret::read(root, settings, CloudKey::OpenstackToken)),
     report,
 };
 
 fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
-    let url = cloud.settings.cloud(CloudKey::OpenstackUrl).unwrap_or_default();
-    let form = cloud.settings.cloud(CloudKey::OpenstackSignal).or_else(|| form_of(url)).ok_or(CloudError::NoForm)?;
+    let url = cloud.url(CloudKey::OpenstackUrl)?;
+    let form = cloud.settings.cloud(CloudKey::OpenstackSignal).or_else(|| form_of(&url)).ok_or(CloudError::NoForm)?;
     let (method, names) = match form {
         "cfn" => ("PUT", signal::CFN),
         "token" => ("POST", signal::HEAT),
@@ -45,7 +46,7 @@ fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
             }
         }
     }
-    cloud.send_until_taken(method, url, whole(&fields)?, whole(&body)?.as_bytes(), false)
+    cloud.send_until_taken(method, &url, whole(&fields)?, whole(&body)?.as_bytes(), false)
 }
 
 /// The form that a URL shows by itself.

@@ -21,6 +21,7 @@ pub(super) const SERVICE: Service = Service {
     states: States::of(&State::ALL),
     what: "POST state, message and code to the user state URL that the metadata name, or to em.events_url= or tinkerbell=",
     budget_s: 0,
+    needs_network: true,
     hint: "set rd.report.packet.url= to where the metadata are, or rd.report.platform=none",
     prepare: None,
     report,
@@ -95,9 +96,9 @@ fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
 
 /// The machine's metadata.
 fn metadata<'b>(cloud: &mut Cloud<'_>, answer: &'b mut [u8]) -> Result<&'b [u8], Error> {
-    let own = cloud.settings.cloud(CloudKey::PacketUrl);
+    let own = cloud.settings.cloud(CloudKey::PacketUrl).map(|_| cloud.url(CloudKey::PacketUrl)).transpose()?;
     let outcome = cloud.again(is_passing, super::TRY_MS, &mut |cloud, number, until| {
-        let url = own.unwrap_or(METADATA.get(number % METADATA.len()).copied().unwrap_or_default());
+        let url = own.as_deref().unwrap_or(METADATA.get(number % METADATA.len()).copied().unwrap_or_default());
         let request = Request { method: "GET", url, fields: "", body: b"", is_local: true, until };
         cloud.ask(&request, answer)
     })?;

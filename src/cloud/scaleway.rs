@@ -11,6 +11,7 @@ pub(super) const SERVICE: Service = Service {
     states: States::of(&[State::Succeeded]),
     what: "PATCH the state 'booted' to the metadata server",
     budget_s: 0,
+    needs_network: true,
     hint: "set rd.report.platform=none to send nothing there",
     prepare: None,
     report,

@@ -14,6 +14,7 @@ pub(super) const SERVICE: Service = Service {
     states: States::of(&State::ALL),
     what: "set guestinfo.rdreport.status by the hypervisor's port",
     budget_s: 0,
+    needs_network: false,
     hint: "set rd.report.platform=none to send nothing there",
     prepare: None,
     report,

@@ -20,6 +20,7 @@ pub(super) const MAAS: Service = Service {
     states: States::of(&State::ALL),
     what: "POST an event of curtin's form to rd.report.maas.url=",
     budget_s: 0,
+    needs_network: true,
     hint: "check rd.report.maas.url= and rd.report.maas.token=",
     prepare: Some(|root, settings, _, local| local.secret = Secret::read(root, settings, CloudKey::MaasToken)),
     report: |cloud| report(cloud, CloudKey::MaasUrl, "curtin"),
@@ -32,6 +33,7 @@ pub(super) const CLOUDINIT: Service = Service {
     states: States::of(&State::ALL),
     what: "POST an event of cloud-init's form to rd.report.cloudinit.url=",
     budget_s: 0,
+    needs_network: true,
     hint: "check rd.report.cloudinit.url= and rd.report.cloudinit.token=",
     prepare: Some(|root, settings, _, local| local.secret = Secret::read(root, settings, CloudKey::CloudinitToken)),
     report: |cloud| report(cloud, CloudKey::CloudinitUrl, "cloudinit"),
@@ -43,7 +45,7 @@ const SKEW_S: i64 = 5;
 const NAME: &str = "rdreport";
 
 fn report(cloud: &mut Cloud<'_>, url: CloudKey, origin: &str) -> Result<Outcome, Error> {
-    let url = cloud.settings.cloud(url).unwrap_or_default();
+    let url = &cloud.url(url)?;
     let mut body = [0; BODY_MAX];
     let mut body = Text::new(&mut body);
     put(cloud, origin, &mut Ascii(&mut body))?;

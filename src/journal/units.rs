@@ -7,6 +7,7 @@
 use super::data::{Field, Name, name};
 use super::file::Entry;
 use super::source::Source;
+use crate::text::hex_digit;
 use heapless::Vec;
 
 /// Units that are told in full; more are counted.
@@ -151,6 +152,8 @@ pub fn failed(source: &mut Source) -> Failed {
             let after = source.key_lines();
             source.set_key_lines(key_lines);
             ignition(&mut failed.ignition, &mut rank, source, &entry, &facts, message);
+            source.set_key_lines(key_lines);
+            note_device(&mut failed.starting, source, &entry, &facts, message);
             source.set_key_lines(after);
         }
     }
@@ -259,6 +262,43 @@ fn note_start(starting: &mut Vec<Text<NAME_MAX>, UNITS_MAX, u8>, name: &Text<NAM
             // The ones that have been at it longest are told.
             let _ = starting.push(name.clone());
         }
+    }
+}
+
+/// Takes a device among those that are waited for that systemd began to wait for before there was a journal to be told: what it says then comes by
+/// the kernel's log, in words alone. The root device is one of them, always.
+fn note_device(
+    starting: &mut Vec<Text<NAME_MAX>, UNITS_MAX, u8>,
+    source: &mut Source,
+    entry: &Entry,
+    facts: &Facts,
+    message: u32,
+) {
+    if *facts.identifier != *b"systemd" || !facts.unit.is_empty() {
+        return;
+    }
+    let mut line: Text<MESSAGE_MAX> = Vec::new();
+    copy(source, entry, message, &mut line);
+    let Some(rest) = line.strip_prefix(b"Expecting device ") else { return };
+    // `NAME - DESCRIPTION...`, or either alone (`StatusUnitFormat=`); the description is the path until the device is there.
+    let what = rest.split(|b| *b == b' ').next().unwrap_or_default();
+    let what = what.strip_suffix(b"...").unwrap_or(what);
+    let mut name: Text<NAME_MAX> = Vec::new();
+    let is_whole = match what.strip_prefix(b"/") {
+        Some(path) => path.iter().all(|byte| escape(*byte, &mut name)) && name.extend_from_slice(b".device").is_ok(),
+        None => name.extend_from_slice(what).is_ok(),
+    };
+    if is_whole && name.ends_with(b".device") {
+        note_start(starting, &name, UNIT_STARTING);
+    }
+}
+
+/// Appends a byte of a path as the name of a unit has it (systemd.unit(5)); says whether there was room.
+fn escape(byte: u8, name: &mut Text<NAME_MAX>) -> bool {
+    match byte {
+        b'/' => name.push(b'-').is_ok(),
+        _ if byte.is_ascii_alphanumeric() || b":_.".contains(&byte) => name.push(byte).is_ok(),
+        _ => name.extend_from_slice(&[b'\\', b'x', hex_digit(byte >> 4), hex_digit(byte)]).is_ok(),
     }
 }
 
@@ -498,6 +538,37 @@ mod tests {
         ]));
         let names: Vec<&str, UNITS_MAX, u8> = found.starting.iter().map(|name| text(name)).collect();
         assert_eq!(names, ["hangs.service", "dev-vdz.device"]);
+    }
+
+    #[test]
+    fn devices_that_were_waited_for_before_there_was_a_journal() {
+        let mut built = Built::new();
+        let identifier: (u8, &[u8]) = (0, b"SYSLOG_IDENTIFIER=systemd");
+        for message in [
+            &b"MESSAGE=Expecting device dev-disk-by\\x2dlabel-root.device - /dev/disk/by-label/root..."[..],
+            b"MESSAGE=Expecting device /dev/disk/by-id/a...",
+            b"MESSAGE=Expecting device /dev/disk/by-partlabel/a-b...",
+            b"MESSAGE=Expecting device dev-vdz.device...",
+            b"MESSAGE=Expecting device dev-there.device...",
+            b"MESSAGE=Expecting device ",
+            b"MESSAGE=Expecting device QEMU HARDDISK...",
+        ] {
+            built = built.entry(&[identifier, (0, message)]);
+        }
+        built = built.entry(&[(0, b"SYSLOG_IDENTIFIER=other"), (0, b"MESSAGE=Expecting device dev-x.device...")]);
+        let long = [b"MESSAGE=Expecting device /", [b'-'; 300].as_slice()].concat();
+        built = built.entry(&[identifier, (0, &long)]);
+        let id = [b"MESSAGE_ID=", UNIT_STARTED].concat();
+        let there: (u8, &[u8]) = (0, b"UNIT=dev-there.device");
+        let found = failed_in(&built.entry(&[there, (0, b"JOB_RESULT=done"), (0, &id)]).finish());
+        let names: Vec<&str, UNITS_MAX, u8> = found.starting.iter().map(|name| text(name)).collect();
+        let expected = [
+            "dev-disk-by\\x2dlabel-root.device",
+            "dev-disk-by\\x2did-a.device",
+            "dev-disk-by\\x2dpartlabel-a\\x2db.device",
+        ];
+        assert_eq!(names[..3], expected);
+        assert_eq!(names[3..], ["dev-vdz.device"]);
     }
 
     #[test]

@@ -135,6 +135,11 @@ pub fn connect(dial: &Dial<'_>, host: &str, port: u16, deadline: Deadline) -> Re
     }
 }
 
+/// Whether this machine has an address by which it can reach others, now.
+pub fn is_up() -> bool {
+    Present::now().usable
+}
+
 /// Tries once.
 fn attempt(dial: &Dial<'_>, host: &str, port: u16, deadline: Deadline) -> Result<Socket, NetError> {
     let peers = match addr::literal(host, port).or_else(|| hosts::lookup(dial.root, host, port)) {

@@ -169,6 +169,11 @@ impl Trust {
         self.0.clock.is_lenient && self.0.clock.told_s == 0
     }
 
+    /// Whether a server has told the time.
+    pub fn knows_the_date(&self) -> bool {
+        self.0.clock.told_s != 0
+    }
+
     /// A check of one connection's certificate.
     pub(super) fn verifier(&self) -> Verifier {
         Verifier { policy: self.0.clone(), seen: OnceBox::new() }

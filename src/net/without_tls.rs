@@ -87,6 +87,11 @@ pub mod trust {
             false
         }
 
+        /// None is told.
+        pub fn knows_the_date(&self) -> bool {
+            false
+        }
+
         /// None is believed.
         pub fn believes_dates(&self) -> bool {
             false

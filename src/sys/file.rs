@@ -62,6 +62,11 @@ impl Root {
         self.open(path.as_ref(), flags).map(File)
     }
 
+    /// Opens a device that is there, for reading and writing, as [`Root::output`] does.
+    pub fn device(&self, path: impl AsRef<[u8]>) -> Result<File, Errno> {
+        self.open(path.as_ref(), OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY).map(File)
+    }
+
     /// What is at `path`, without opening it: for a socket.
     pub fn node(&self, path: impl AsRef<[u8]>) -> Result<File, Errno> {
         self.open(path.as_ref(), OFlags::PATH).map(File)
@@ -183,6 +188,16 @@ impl File {
             }
         }
         Ok(())
+    }
+
+    /// Waits until `deadline` for something to read, an end or an error; gives whether there is.
+    pub fn wait(&self, deadline: Deadline) -> bool {
+        loop {
+            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&deadline.left())) {
+                Err(Errno::INTR) => {}
+                ready => return ready.is_ok_and(|count| count > 0),
+            }
+        }
     }
 
     /// Whether standard error leads to the same file or device.

@@ -2,6 +2,7 @@
 import base64
 import http.server
 import socket
+import ssl
 import threading
 import time
 
@@ -46,13 +47,18 @@ class Sink(http.server.BaseHTTPRequestHandler):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Its requests are in `posts`, each with the time since `began`; `changed` is told of each. `files` can be fetched, by path."""
+    """Its requests are in `posts`, each with the time since `began`; `changed` is told of each. `files` can be fetched, by path. `tls` is a
+    certificate's file, and its key's."""
 
-    def __init__(self, address, port=0, files=None):
+    def __init__(self, address, port=0, files=None, tls=None):
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self.files = files or {}
         self.posts, self.changed, self.began = [], threading.Condition(), time.monotonic()
         super().__init__((address, port), Sink)
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*tls)
+            self.socket = context.wrap_socket(self.socket, server_side=True)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def server_bind(self):

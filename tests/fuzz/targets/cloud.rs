@@ -1,8 +1,8 @@
-//! Reads any bytes as a cloud service's answer: no panic, and nothing but what stands in them.
+//! Reads any bytes as a cloud service's answer, and as a message of Hyper-V's exchange: no panic, and nothing but what stands in them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rdreport::cloud::{json, xml};
+use rdreport::cloud::{json, kvp, xml};
 use rdreport::text::Text;
 
 fuzz_target!(|data: &[u8]| {
@@ -18,4 +18,13 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(text) = xml::text(data, "Incarnation") {
         assert!(!text.is_empty() && !text.contains('<') && text.trim_ascii() == text);
     }
+    let mut message = [0; kvp::MESSAGE_LEN];
+    for (to, from) in message.iter_mut().zip(data) {
+        *to = *from;
+    }
+    let mut step = kvp::Step::Registered;
+    assert!(kvp::answer(&mut message, b"KEY", b"value", &mut step));
+    // The record is given where it is said to be taken, and only there.
+    let is_given = message[..4] == [0; 4] && message[532..538] == *b"value\0";
+    assert_eq!(step == kvp::Step::Taken, is_given);
 });

@@ -446,7 +446,7 @@ class Started(unittest.TestCase):
 
     def test_it_is_started(self):
         result, _, asked = self.start("exit 0")
-        self.assertEqual((result.returncode, asked), (0, "--no-ask-password --no-block start rdreport-fallback.target\n"))
+        self.assertEqual((result.returncode, asked), (0, "--no-ask-password --no-block --job-mode=replace start rdreport-fallback.target\n"))
         self.assertEqual(result.stderr.splitlines()[-1], "rdreport: rdreport-fallback.target is started")
 
     def test_systemctl_refuses(self):

@@ -7,8 +7,8 @@ use crate::sys::file::{File, Root};
 use crate::text::{Text, unjson};
 use heapless::{String, Vec};
 
-/// Bytes of a configuration that are read; Ignition itself keeps all of it in memory.
-const CONFIG_MAX: u64 = 64 << 20;
+/// Bytes of a configuration that are read: a second or so. Ignition itself keeps all of it in memory, several times.
+const CONFIG_MAX: u64 = 16 << 20;
 /// Bytes of the window.
 const WINDOW: usize = 4096;
 /// Brackets that may be open at once, each a bit. A configuration has fewer than ten.

@@ -27,7 +27,7 @@ const HOMES: &str = "home";
 const SHELLS: [&str; 2] = ["/bin/sh", "/bin/bash"];
 /// Bytes of all keys together: 40 of RSA's with 4096 bits.
 const KEYS_MAX: usize = 32 * 1024;
-/// Milliseconds for reading the configurations, which takes a second for 50 MB.
+/// Milliseconds for reading the configurations: 60 MB were read in 3.5 s on a machine with much else to do.
 const KEYS_MS: u64 = 10_000;
 /// Milliseconds that a server may take to go into the background.
 const SERVER_MS: u64 = 5_000;

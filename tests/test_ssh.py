@@ -447,10 +447,14 @@ class Servers(InNamespace):
 
     ADDRESSES = ("192.0.2.5/32", "2001:db8::5/128")
 
+    @classmethod
+    def setUpClass(cls):
+        # Before the network of its own, in which nothing can be downloaded.
+        cls.tree = subprocess.run([os.path.join(HERE, "boot/prepare"), CACHE, "ssh"], check=True, stdout=subprocess.PIPE, text=True,
+                                  env={**os.environ, "RDREPORT": BINARY}).stdout.strip()
+
     def machine(self, *gone, words=("rd.report.ssh=core",), files=None):
         """Makes the root, without what `gone` names, and gives what runs in it: `inside(command...)`."""
-        tree = subprocess.run([os.path.join(HERE, "boot/prepare"), CACHE, "ssh"], check=True, stdout=subprocess.PIPE, text=True,
-                              env={**os.environ, "RDREPORT": BINARY}).stdout.strip()
         top = tempfile.mkdtemp(prefix="rdreport-ssh-")
         self.addCleanup(subprocess.run, ["rm", "-rf", top])
         host = subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{top}/host"], check=True) and f"{top}/host"
@@ -475,7 +479,7 @@ class Servers(InNamespace):
             exec chroot . /bin/sh -c 'echo ready; exec sleep 1000'
         '''
         process = subprocess.Popen(["unshare", "-m", "-p", "-f", "--kill-child=SIGKILL", "--propagation", "private", "sh", "-ec", script],
-                                   env={**os.environ, "TOP": top, "TREE": tree, "GONE": " ".join(gone)}, stdout=subprocess.PIPE, text=True)
+                                   env={**os.environ, "TOP": top, "TREE": self.tree, "GONE": " ".join(gone)}, stdout=subprocess.PIPE, text=True)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)

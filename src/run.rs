@@ -194,8 +194,8 @@ impl<'a> Run<'a> {
 
     /// The sinks that the settings name for this state, or for the journal while it grows. Those that cannot be used become warnings, and
     /// are counted.
-    fn sinks(&self, is_follow: bool, warnings: &mut Warnings) -> (Bounded<SinkOf<'a>, SINKS_MAX>, usize) {
-        let (mut sinks, mut bad) = (Bounded::new(), 0usize);
+    fn sinks(&self, is_follow: bool, warnings: &mut Warnings) -> (Vec<SinkOf<'a>>, usize) {
+        let (mut sinks, mut bad) = (Vec::new(), 0usize);
         let variables = self.variables();
         let settings = self.settings;
         let is_on = !is_follow && settings.on.contains(self.state);
@@ -225,7 +225,7 @@ impl<'a> Run<'a> {
             match target {
                 Ok(target) => {
                     let number = sinks.len();
-                    let _ = sinks.push(SinkOf { key, value, target, is_journal, number });
+                    sinks.push(SinkOf { key, value, target, is_journal, number });
                 }
                 Err(why) => {
                     bad = bad.saturating_add(1);

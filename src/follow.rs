@@ -16,6 +16,7 @@ use crate::sys::file::Root;
 use crate::sys::process::{Child, Ended, Stop, WORDS_MAX};
 use crate::sys::time::Deadline;
 use crate::sys::watch::{CHANGE, STOP, Watch};
+use crate::words::Event;
 
 /// Milliseconds between the first change and the part that it goes with: what is logged comes in bursts, and a part costs a connection.
 const GATHER_MS: u64 = 500;
@@ -50,16 +51,6 @@ pub struct Part {
     pub deadline: Deadline,
     /// Whether no further one comes.
     pub is_last: bool,
-}
-
-/// What there is to be said of a sink.
-pub enum Event<'e> {
-    /// It cannot be delivered to: how the process ended, and what that said.
-    Down(Result<Ended, Errno>, &'e str),
-    /// It can again.
-    Up,
-    /// The end: parts and entries delivered, and whether these are all.
-    End(u64, u64, bool),
 }
 
 /// One sink, and how far it is.

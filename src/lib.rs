@@ -5,7 +5,8 @@
 //!                           \-> journal -> encode -> gzip -> http::body --+--> net (TLS or plain) -> sys
 //! ```
 //! Each arrow writes into the next ([`sink::Sink`]); only results flow back. Imports point downwards only:
-//! `run` > `args`, `console`, `follow` > `delivery`, `own_fields` > `cloud`, `target`, `words` > `credential`, `report`, `encode` > `journal`, `http` > `net`, `gzip`, `settings` > `text`, `sink`, `error` > `sys`.
+//! `run` > `args`, `console`, `device`, `fallback`, `follow` > `delivery`, `own_fields` > `cloud`, `target`, `words` > `credential`,
+//! `action`, `interlock`, `report`, `encode`, `ssh` > `accounts`, `ignition`, `start`, `journal`, `http` > `net`, `gzip`, `settings` > `text`, `sink`, `error` > `sys`.
 //! `sys` holds all unsafe code there is, but for the entry and the allocator's one instance in `main.rs`.
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code, unused_must_use, unsafe_op_in_unsafe_fn)]

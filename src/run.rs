@@ -11,7 +11,7 @@ use crate::encode::{Format, Stats};
 use crate::error::TlsError;
 use crate::error::{Error, JournalError};
 #[cfg(feature = "follow")]
-use crate::follow::{self, Event, Follower, Part};
+use crate::follow::{self, Follower, Part};
 use crate::http::client::{Body, Heard, Outcome};
 use crate::http::proxy;
 use crate::http::url::Url;
@@ -648,7 +648,7 @@ fn follow(root: &Root) -> u8 {
             put_into_words(&result, None, &Job::Sink(sink).wording(), &delivery.heard, &body.stats, None, said);
         follow::answer(&result, &delivery.heard, source, said, len)
     };
-    let mut tell = |number: usize, event: Event<'_>| {
+    let mut tell = |number: usize, event: words::Event<'_>| {
         let Some(sink) = sinks.get(number) else { return };
         let mut print = |line: &mut Text<'_>| {
             Job::Sink(sink).put_name(line);
@@ -656,7 +656,7 @@ fn follow(root: &Root) -> u8 {
             words::followed(&event, line);
         };
         match event {
-            Event::Up | Event::End(.., true) => say(&mut print),
+            words::Event::Up | words::Event::End(.., true) => say(&mut print),
             _ => say_at_last(root, &mut print),
         }
     };

@@ -3,8 +3,6 @@
 use crate::accounts::NotAdded;
 use crate::action::Step;
 use crate::error::{CloudError, Error, FallbackError, HttpError, JournalError, NetError, TlsError};
-#[cfg(feature = "follow")]
-use crate::follow::Event;
 use crate::http::url::NotUrl;
 use crate::interlock::Refused;
 use crate::net::trust::CertFacts;
@@ -99,6 +97,17 @@ pub fn no_success(unit: Option<&str>, out: &mut Text<'_>) {
         None => out.str("a failure was reported"),
     };
     out.str("; once it is repaired, use --force");
+}
+
+#[cfg(feature = "follow")]
+/// What there is to be said of a sink while the journal grows.
+pub enum Event<'e> {
+    /// It cannot be delivered to: how the process ended, and what that said.
+    Down(Result<Ended, Errno>, &'e str),
+    /// It can again.
+    Up,
+    /// The end: parts and entries delivered, and whether these are all.
+    End(u64, u64, bool),
 }
 
 /// Says what there is to be said of a journal that is sent while it grows.

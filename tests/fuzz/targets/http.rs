@@ -8,7 +8,7 @@
 use heapless::String;
 use libfuzzer_sys::fuzz_target;
 use rdreport::error::{Error, NetError};
-use rdreport::http::client::{Body, Heard, Keep, Outcome, exchange, resolve};
+use rdreport::http::client::{Body, Heard, Keep, Outcome, Whole, exchange, resolve};
 use rdreport::http::head::Fields;
 use rdreport::http::url::Url;
 use rdreport::net::Transport;
@@ -68,16 +68,36 @@ impl Body for Given {
     }
 }
 
+/// An answer's whole body.
+struct Taken(Vec<u8>);
+
+impl Sink for Taken {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl Whole for Taken {
+    fn restart(&mut self) -> Result<(), Error> {
+        self.0.clear();
+        Ok(())
+    }
+}
+
 /// What came of an exchange: how it ended, the answer's body, and where it leads.
 type Ended = (Result<Outcome, Error>, Vec<u8>, String<2048>);
 
-fn run(mut peer: Script<'_>, body: Given) -> Ended {
+fn run(mut peer: Script<'_>, body: Given, is_whole: bool) -> Ended {
     let url = Url::parse("http://u:p@h:81/a/b?c").unwrap();
-    let fields = Fields { content_type: None, gzip: false, length: body.length(), report_id: "id", own: b"A: b\r\n" };
+    let fields = Fields { content_type: None, gzip: false, length: body.length(), report_id: "id", part: None, own: b"A: b\r\n" };
     let (mut keep, mut heard, mut body) = ([0; 1000], Heard::default(), body);
     let sent = body.0 as u64;
     let deadline = Deadline::after_ms(60_000);
-    let ended = exchange(&mut peer, "POST", &url, None, &fields, &mut body, &mut Keep::Start(&mut keep, 0), deadline, &mut heard);
+    let (mut taken, said) = (Taken(Vec::new()), peer.says.len());
+    let mut keeps = if is_whole { Keep::All(&mut taken) } else { Keep::Start(&mut keep, 0) };
+    let ended = exchange(&mut peer, "POST", &url, None, &fields, &mut body, &mut keeps, deadline, &mut heard);
+    assert!(taken.0.len() <= said);
     if let Ok(outcome) = ended {
         assert!(matches!(outcome.status, 200..=299 | 307 | 308));
         assert!(outcome.kept <= keep.len() && outcome.sent <= sent);
@@ -87,7 +107,8 @@ fn run(mut peer: Script<'_>, body: Given) -> Ended {
         }
     }
     let kept = ended.map_or(0, |outcome| outcome.kept);
-    (ended, keep[..kept].to_vec(), heard.location)
+    let answer = if is_whole && ended.is_ok() { taken.0 } else { keep[..kept].to_vec() };
+    (ended, answer, heard.location)
 }
 
 fuzz_target!(|input: &[u8]| {
@@ -96,7 +117,7 @@ fuzz_target!(|input: &[u8]| {
     let body = || Given(if options & 1 == 0 { 5 } else { 100_000 }, options & 2 == 0);
     let piece = usize::from(*piece).max(1);
     let script = |piece, speaks_after, deaf_after| Script { says, piece, speaks_after, deaf_after, heard: 0, received: 0 };
-    run(script(piece, units(a, b), units(c, d)), body());
-    let late = |piece| run(script(piece, usize::MAX, usize::MAX), body());
+    run(script(piece, units(a, b), units(c, d)), body(), options & 4 != 0);
+    let late = |piece| run(script(piece, usize::MAX, usize::MAX), body(), options & 4 != 0);
     assert_eq!(late(piece), late(usize::MAX));
 });

@@ -833,7 +833,7 @@ fn check(root: &Root, stdin: bool, network: bool) -> u8 {
     let settings = Settings::parse(cmdline, &mut warnings);
     let platform = cloud::recognise(&settings, cmdline, root);
     if network {
-        let is_far = |url: &&str| !url.starts_with("file:");
+        let is_far = |url: &&str| !["file:", "vsock:"].iter().any(|near| url.starts_with(near));
         let needs = settings.url.iter().chain(&settings.journal).chain(&settings.fallback).any(is_far)
             || settings.ssh.is_some()
             || cloud::needs_network(platform.as_ref(), &settings, cmdline, root);

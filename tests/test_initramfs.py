@@ -111,7 +111,7 @@ class Hooks(unittest.TestCase):
 
     def test_the_network_is_asked_for_when_it_is_needed(self):
         for cmdline, vendor, needed in [
-            ("quiet", "", False), ("rd.report.journal=file:/dev/ttyS1", "", False), ("rd.report.url=http://h/", "", True),
+            ("quiet", "", False), ("rd.report.journal=file:/dev/ttyS1", "", False), ("rd.report.journal=vsock://2:1", "", False), ("rd.report.url=http://h/", "", True),
             ("rd.report.journal=file:/j rd.report.journal=https://h/", "", True), ("coreos.status.url=http://h/", "", True), ("rd.report.fallback=http://h/", "", True),
             ("rd.report.ssh=core", "", True),
             # A cloud is told over the network, but does not hold up a boot that provisions nothing.

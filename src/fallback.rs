@@ -69,7 +69,7 @@ pub fn open(root: &Root) -> Result<File, Error> {
     let folder = root.make_folder("run", "rdreport").map_err(Error::Output)?;
     // What a run that was killed left behind; nobody but the holder of the lock is here.
     let _ = folder.remove(NEW_NAME);
-    folder.new_secret(NEW_NAME).map_err(Error::Output)
+    folder.new_file(NEW_NAME, 0o600).map_err(Error::Output)
 }
 
 /// Puts what was fetched in place if `is_good`, else removes it.

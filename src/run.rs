@@ -87,8 +87,14 @@ usage: rdreport [--root DIR] VERB [options]
   journal              write the journal to standard output
       --format NAME    export, json, short or raw (a tar of the files)
       --gzip           compressed
-  follow               send the journal to its sinks while it grows, until SIGTERM
-  check [-]            say what the kernel command line means; '-' reads one from
+";
+
+#[cfg(feature = "follow")]
+const FOLLOW: &str = "  follow               send the journal to its sinks while it grows, until SIGTERM\n";
+#[cfg(not(feature = "follow"))]
+const FOLLOW: &str = "";
+
+const ABOUT_REST: &str = "  check [-]            say what the kernel command line means; '-' reads one from
                        standard input
       --network        say nothing; exit status 0 if a report needs the network
   --version, --help
@@ -371,7 +377,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     if goes_on && !is_asked_for && clouds.iter().any(|service| service.needs_network) && !net::is_up() {
         clouds.retain(|service| !service.needs_network);
     }
-    let acts = matches!(state, State::Failed | State::Stuck) && settings.action != Action::None;
+    let acts = !goes_on && settings.action != Action::None;
     let fetches = state == State::Failed && settings.fallback.is_some();
     let ssh_user = settings.ssh.filter(|_| cfg!(feature = "ssh") && state == State::Failed);
     let does_more = acts || fetches || ssh_user.is_some();
@@ -1035,7 +1041,7 @@ fn show_client(root: &Root, cert_path: &str, key_path: &str, trust: &mut Trust, 
 }
 
 fn help(out: &mut dyn Sink) -> Result<(), Error> {
-    put_all(out, &[ABOUT])?;
+    put_all(out, &[ABOUT, FOLLOW, ABOUT_REST])?;
     for key in KEYS {
         put_all(out, &["  ", PREFIX, key.name, if key.value.is_empty() { "" } else { "=" }, key.value, "\n"])?;
         put_all(out, &["      ", key.help, " [", key.default, "]"])?;

@@ -9,7 +9,7 @@ use crate::ignition;
 use crate::public_key::PublicKey;
 use crate::settings::{Settings, Warnings};
 use crate::sink::{Sink, put_all};
-use crate::start::{Started, start_alone};
+use crate::start::{self, Started, start_alone};
 use crate::sys::Errno;
 use crate::sys::file::{Access, File, Folder, Root};
 use crate::sys::machine::is_initramfs;
@@ -29,8 +29,6 @@ const SHELLS: [&str; 2] = ["/bin/sh", "/bin/bash"];
 const KEYS_MAX: usize = 32 * 1024;
 /// Milliseconds for reading the configurations: 60 MB were read in 3.5 s on a machine with much else to do.
 const KEYS_MS: u64 = 10_000;
-/// Milliseconds that a server may take to go into the background.
-const SERVER_MS: u64 = 5_000;
 /// Bytes of an account's home.
 const HOME_MAX: usize = 48;
 /// The keys' file, and its name until it is whole.
@@ -131,11 +129,7 @@ impl Server {
                 &[path, c"-o", c"AuthenticationMethods=publickey"][..]
             }
         };
-        let ended = match Child::background(words) {
-            Ok(child) => child.wait(stop, Deadline::after_ms(SERVER_MS), &mut [0; 1]).0,
-            Err(_) => Ended::Exit(u8::MAX),
-        };
-        if ended == Ended::Exit(0) { Started::Now } else { Started::Failed(ended) }
+        start::of(Child::background(words), stop)
     }
 }
 

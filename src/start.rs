@@ -1,12 +1,13 @@
 //! Starts a unit of the initramfs' systemd, by `systemctl`: its bus is no protocol of ours, and what brings systemd into an image brings
 //! `systemctl` along.
 
+use crate::sys::Errno;
 use crate::sys::file::Root;
 use crate::sys::process::{Child, Ended, Stop};
 use crate::sys::time::Deadline;
 use core::ffi::CStr;
 
-/// Milliseconds that `systemctl` is given: it queues the job, and does not wait for the unit.
+/// Milliseconds that `systemctl` is given, which queues the job and does not wait for the unit, or a server to go into the background.
 const START_MS: u64 = 5_000;
 
 /// What became of it.
@@ -18,7 +19,7 @@ pub enum Started {
     Would,
     /// There is no `systemctl`.
     NoSystemd,
-    /// `systemctl` ended so, and has said why on standard error; or no process can be made for it, which looks like status 127.
+    /// `systemctl`, or the server itself, ended so, and has said why on standard error; or no process can be made for it, which looks like status 127.
     Failed(Ended),
 }
 
@@ -41,14 +42,19 @@ fn systemctl(root: &Root, mode: &CStr, unit: &CStr, stop: &Stop) -> Started {
     for path in [c"/usr/bin/systemctl", c"/bin/systemctl"] {
         if root.node(path.to_bytes()).is_ok() {
             // An agent that asks for passwords would hold our pipe open.
-            let ended = match Child::command(&[path, c"--no-ask-password", c"--no-block", mode, c"start", unit]) {
-                Ok(child) => child.wait(stop, Deadline::after_ms(START_MS), &mut [0; 64]).0,
-                Err(_) => Ended::Exit(127),
-            };
-            return if ended == Ended::Exit(0) { Started::Now } else { Started::Failed(ended) };
+            return of(Child::command(&[path, c"--no-ask-password", c"--no-block", mode, c"start", unit]), stop);
         }
     }
     Started::NoSystemd
+}
+
+/// What became of a program that starts something and then ends, or leaves it in the background: it has `START_MS` for that.
+pub fn of(child: Result<Child, Errno>, stop: &Stop) -> Started {
+    let ended = match child {
+        Ok(child) => child.wait(stop, Deadline::after_ms(START_MS), &mut [0; 64]).0,
+        Err(_) => Ended::Exit(127),
+    };
+    if ended == Ended::Exit(0) { Started::Now } else { Started::Failed(ended) }
 }
 
 #[cfg(test)]

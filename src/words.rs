@@ -99,8 +99,8 @@ pub fn no_success(unit: Option<&str>, out: &mut Text<'_>) {
     out.str("; once it is repaired, use --force");
 }
 
-#[cfg(feature = "follow")]
 /// What there is to be said of a sink while the journal grows.
+#[cfg(feature = "follow")]
 pub enum Event<'e> {
     /// It cannot be delivered to: how the process ended, and what that said.
     Down(Result<Ended, Errno>, &'e str),

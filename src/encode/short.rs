@@ -8,18 +8,16 @@ use super::Buffer;
 use super::export::decimal;
 use super::plain::{Plain, TAB};
 use crate::error::Error;
-use crate::journal::data::{Field, Name, name};
+use crate::journal::data::{Field, IDENTIFIER, MESSAGE, Name, name};
 use crate::journal::file::Entry;
 use crate::journal::printable::Text;
 use crate::journal::source::Source;
 use crate::sink::Sink;
 
 const HOSTNAME: Name = name(b"_HOSTNAME");
-const IDENTIFIER: Name = name(b"SYSLOG_IDENTIFIER");
 const COMM: Name = name(b"_COMM");
 const PID: Name = name(b"_PID");
 const SYSLOG_PID: Name = name(b"SYSLOG_PID");
-const MESSAGE: Name = name(b"MESSAGE");
 const SOURCE_TIME: Name = name(b"_SOURCE_MONOTONIC_TIMESTAMP");
 /// Bytes of a name, a process number or a time that are shown; longer ones are not (journalctl: 300).
 const WORD_MAX: u64 = 300;

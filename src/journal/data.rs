@@ -37,7 +37,10 @@ const HISTORY: u64 = 128 * 1024;
 const MARK_MAX: usize = 80;
 /// Offsets below 256 TiB are told apart; the rest of a key is the file.
 const KEY_OFFSET_BITS: u32 = 48;
-const MESSAGE: Name = name(b"MESSAGE");
+/// The field with what was logged.
+pub const MESSAGE: Name = name(b"MESSAGE");
+/// The one with the program's name.
+pub const IDENTIFIER: Name = name(b"SYSLOG_IDENTIFIER");
 /// What is given of a message that is a line of a private key.
 const WHOLE: &[u8] = b"MESSAGE=***";
 /// Messages that may be lines of a private key after one that began one: RSA with 8192 bits has 100.

@@ -4,7 +4,7 @@
 //! `JOB_RESULT`), the process' end in `EXIT_CODE` and `EXIT_STATUS`. A unit that was started afterwards has not failed. One pass: of each
 //! unit seen, where its last entries are is remembered, and only those of units that failed are read again.
 
-use super::data::{Field, Name, name};
+use super::data::{Field, IDENTIFIER, MESSAGE, Name, name};
 use super::file::Entry;
 use super::source::Source;
 use crate::text::hex_digit;
@@ -27,7 +27,6 @@ const SEEN_MAX: usize = 64;
 /// Entries that are looked at, the newest: half a second's work. An initramfs logs a thousand.
 const ENTRIES_MAX: u64 = 200_000;
 
-const MESSAGE: Name = name(b"MESSAGE");
 const MESSAGE_ID: Name = name(b"MESSAGE_ID");
 const UNIT: Name = name(b"UNIT");
 const SYSTEMD_UNIT: Name = name(b"_SYSTEMD_UNIT");
@@ -36,7 +35,6 @@ const JOB_RESULT: Name = name(b"JOB_RESULT");
 const RESULT: Name = name(b"RESULT");
 const EXIT_CODE: Name = name(b"EXIT_CODE");
 const EXIT_STATUS: Name = name(b"EXIT_STATUS");
-const SYSLOG_IDENTIFIER: Name = name(b"SYSLOG_IDENTIFIER");
 const PRIORITY: Name = name(b"PRIORITY");
 
 const UNIT_FAILURE_RESULT: &[u8] = b"d9b373ed55a64feb8242e02dbe79a49c";
@@ -364,7 +362,7 @@ impl Facts {
                 JOB_RESULT | RESULT => fill(&mut facts.job_result, source, entry, &field),
                 EXIT_CODE => fill(&mut facts.exit_code, source, entry, &field),
                 EXIT_STATUS => fill(&mut facts.exit_status, source, entry, &field),
-                SYSLOG_IDENTIFIER => fill(&mut facts.identifier, source, entry, &field),
+                IDENTIFIER => fill(&mut facts.identifier, source, entry, &field),
                 PRIORITY => fill(&mut facts.priority, source, entry, &field),
                 _ => {}
             }

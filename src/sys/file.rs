@@ -1,9 +1,10 @@
 //! Files and folders below a root (`--root`), read with buffers that the caller sized.
 
+use crate::sys::sock;
 use crate::sys::time::Deadline;
 use crate::text::Text;
 use core::mem::MaybeUninit;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, RawDir, ResolveFlags, Uid, fchmod, fchown, fcntl_lock, flock,
@@ -180,7 +181,7 @@ impl File {
                 Ok(n) => rest = rest.get(n..).unwrap_or_default(),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
-                    if let Ok(0) | Err(_) = poll(&mut [PollFd::new(&self.0, PollFlags::OUT)], Some(&deadline.left())) {
+                    if sock::wait_for(&mut [PollFd::new(&self.0, PollFlags::OUT)], deadline) == 0 {
                         return Err(Errno::AGAIN);
                     }
                 }
@@ -192,12 +193,7 @@ impl File {
 
     /// Waits until `deadline` for something to read, an end or an error; gives whether there is.
     pub fn wait(&self, deadline: Deadline) -> bool {
-        loop {
-            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&deadline.left())) {
-                Err(Errno::INTR) => {}
-                ready => return ready.is_ok_and(|count| count > 0),
-            }
-        }
+        sock::wait_for(&mut [PollFd::new(&self.0, PollFlags::IN)], deadline) != 0
     }
 
     /// Whether standard error leads to the same file or device.
@@ -254,9 +250,9 @@ impl Folder {
         put(self.new_file(name, 0o644)?.as_fd(), content)
     }
 
-    /// Makes a file that was not there before, for writing.
+    /// Makes a file that was not there before, for writing at its end.
     pub fn new_file(&self, name: &[u8], mode: u32) -> Result<File, Errno> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         openat(&self.0, name, flags, Mode::from_raw_mode(mode)).map(File)
     }
 
@@ -282,12 +278,6 @@ impl Folder {
     /// Removes a folder with nothing in it.
     pub fn remove_folder(&self, name: &[u8]) -> Result<(), Errno> {
         rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)
-    }
-
-    /// Makes a file that was not there before, for root alone, for writing at its end.
-    pub fn new_secret(&self, name: &[u8]) -> Result<File, Errno> {
-        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        openat(&self.0, name, flags, Mode::from_raw_mode(0o600)).map(File)
     }
 
     /// Gives the file `from` a second name, which nothing has yet.

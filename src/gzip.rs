@@ -8,8 +8,8 @@ use alloc::vec;
 use crc::{CRC_32_ISO_HDLC, Crc, Digest, Table};
 use miniz_oxide::deflate::core::{CompressorOxide, TDEFLFlush, TDEFLStatus, compress};
 
-/// Compressed bytes gathered before they are passed on: what `http` sends in one piece.
-const OUT_MAX: usize = 16 * 1024;
+/// Compressed bytes gathered before they are passed on; `http` gathers those of a chunk.
+const OUT_MAX: usize = 4 * 1024;
 
 /// Level without `?gzip=`.
 pub const LEVEL: u8 = 6;
@@ -32,9 +32,7 @@ pub fn compressed(
     write: &mut dyn FnMut(&mut dyn Sink) -> Result<(), Error>,
 ) -> Result<(), Error> {
     out.put(&HEADER)?;
-    // The checksum of RFC 1952 section 8. Its tables are computed here: as constants they would be 16 KB that do not compress, as the ones
-    // of `crc32fast` are.
-    let crc: Box<Crc<u32, Table<16>>> = Box::new(Crc::<u32, Table<16>>::new(&CRC_32_ISO_HDLC));
+    let crc = checksum();
     let probes = PROBES.get(usize::from(level)).copied().unwrap_or(PROBES[9]);
     let mut gzip = Gzip {
         out,
@@ -49,6 +47,13 @@ pub fn compressed(
     gzip.flush()?;
     gzip.out.put(&gzip.crc.finalize().to_le_bytes())?;
     gzip.out.put(&gzip.size.to_le_bytes())
+}
+
+/// The checksum of RFC 1952 section 8. Its tables are computed: as constants they would be 16 KB that do not compress, as the ones of
+/// `crc32fast` are.
+#[inline(never)] // the 16 KB pass over the stack, and need not stay on it
+fn checksum() -> Box<Crc<u32, Table<16>>> {
+    Box::new(Crc::<u32, Table<16>>::new(&CRC_32_ISO_HDLC))
 }
 
 struct Gzip<'a> {

@@ -22,8 +22,9 @@ pub fn lines(
     variables: &Variables<'_>,
     warnings: &mut Warnings,
 ) -> Zeroizing<Vec<u8>> {
-    // With room for all from the beginning: what grows leaves copies behind.
-    let mut lines = Zeroizing::new(Vec::with_capacity(ROOM));
+    // With room for all from the beginning: what grows leaves copies behind. None is taken for nothing: all of it is wiped.
+    let room = if settings.header.is_empty() { 0 } else { ROOM };
+    let mut lines = Zeroizing::new(Vec::with_capacity(room));
     for field in &settings.header {
         let Some((name, value)) = field.split_once(':') else { continue };
         let start = lines.len();

@@ -512,6 +512,8 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                     if let Ok(source) = source {
                         complain(source, &mut warnings);
                     }
+                    // All is read: its buffers make room for those of the session.
+                    *source = Err(JournalError::None);
                     let mut report = Report {
                         id: &id,
                         state,

@@ -12,6 +12,7 @@ use crate::journal::source::Source;
 use crate::sink::{Sink, copy};
 use crate::text::Text;
 use alloc::boxed::Box;
+use alloc::vec;
 
 /// Bytes that are collected before they are passed on: fields are short, and each stage after this one costs a call.
 const BUFFER: usize = 8 * 1024;
@@ -181,12 +182,12 @@ struct Buffer<'a> {
     /// Bytes put so far.
     total: u64,
     len: usize,
-    bytes: Box<[u8; BUFFER]>,
+    bytes: Box<[u8]>,
 }
 
 impl<'a> Buffer<'a> {
     fn new(sink: &'a mut dyn Sink) -> Self {
-        Self { sink, total: 0, len: 0, bytes: Box::new([0; BUFFER]) }
+        Self { sink, total: 0, len: 0, bytes: vec![0; BUFFER].into_boxed_slice() }
     }
 
     fn flush(&mut self) -> Result<(), Error> {

@@ -21,6 +21,7 @@ pub fn on_the_way<'a>(proxy: Option<Url<'a>>, url: &Url<'_>) -> Option<Url<'a>> 
 }
 
 /// Asks the proxy at the other end of `transport` for a tunnel to the server of `url`.
+#[inline(never)] // as for `net::connect`
 pub fn tunnel(transport: &mut dyn Transport, proxy: &Url<'_>, url: &Url<'_>, deadline: Deadline) -> Result<(), Error> {
     let mut request = Request(Vec::new());
     head::write_connect(url, proxy, &mut request)?;

@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 /// Kept payloads, and the longest that is kept: a few hundred distinct values recur in a boot, nearly all of them short.
-const SLOTS: usize = 384;
+const SLOTS: usize = 256;
 const SLOT_LEN: usize = 108;
 /// Bytes of the last payload that are kept, so that most are read and uncompressed once only, not twice.
 const SCRATCH: usize = 16 * 1024;
@@ -192,7 +192,7 @@ pub struct Data {
     /// The files' bytes.
     pub windows: Windows,
     cache: Vec<Slot>,
-    scratch: Box<Scratch>,
+    scratch: Scratch,
     codecs: Codecs,
     /// Whether secrets are masked; how many were in what was read.
     redact: bool,
@@ -225,7 +225,7 @@ struct Slot {
 struct Scratch {
     key: u64,
     len: usize,
-    bytes: [u8; SCRATCH],
+    bytes: Box<[u8]>,
 }
 
 impl Data {
@@ -235,7 +235,7 @@ impl Data {
         Self {
             windows: Windows::new(),
             cache: vec![slot; SLOTS],
-            scratch: Box::new(Scratch { key: 0, len: 0, bytes: [0; SCRATCH] }),
+            scratch: Scratch { key: 0, len: 0, bytes: vec![0; SCRATCH].into_boxed_slice() },
             codecs: Codecs {
                 #[cfg(feature = "lz4")]
                 lz4: Lz4::new(),

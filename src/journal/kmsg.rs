@@ -8,6 +8,8 @@ use super::format::Id;
 use super::record::Record;
 use crate::sys::file::{File, Root};
 use crate::sys::{Errno, time};
+use alloc::boxed::Box;
+use alloc::vec;
 
 /// Bytes of the longest record (`CONSOLE_EXT_LOG_MAX`); a smaller buffer is refused for a longer record.
 const BUFFER: usize = 8192;
@@ -18,7 +20,7 @@ const RECORDS_MAX: u32 = 1 << 18;
 pub(super) struct Kmsg {
     file: File,
     /// What was read and not used yet.
-    buf: [u8; BUFFER],
+    buf: Box<[u8]>,
     start: usize,
     end: usize,
     /// Records left to read, as far as that is known.
@@ -38,8 +40,8 @@ impl Kmsg {
         let boot_id = root.read("proc/sys/kernel/random/boot_id", &mut buf).map_or([0; 16], uuid);
         let uptime = time::monotonic_ms().saturating_mul(1000);
         let booted = time::realtime_s().saturating_mul(1_000_000).saturating_sub(uptime);
-        let mut kmsg =
-            Self { file, buf: [0; BUFFER], start: 0, end: 0, left: 0, first: 0, behind: u64::MAX, boot_id, booted };
+        let buf = vec![0; BUFFER].into_boxed_slice();
+        let mut kmsg = Self { file, buf, start: 0, end: 0, left: 0, first: 0, behind: u64::MAX, boot_id, booted };
         // What is logged from now on is not read.
         kmsg.rewind();
         let mut record = Record::new();

@@ -2,22 +2,24 @@
 
 use super::data::{Field, Unread};
 use crate::text::{DECIMAL_MAX, decimal};
+use alloc::vec::Vec;
 
 /// Bytes of all fields: the kernel gives records of up to 8 KiB (`PRINTK_MESSAGE_MAX` and before Linux 6.5 `CONSOLE_EXT_LOG_MAX`).
 const BYTES: usize = 9 * 1024;
 /// Fields: those that a kernel message gets, and the device's.
 const FIELDS: usize = 24;
 
-/// Fields in memory, in order. What does not fit is left out.
+/// Fields in memory, in order. What does not fit is left out. Takes memory once there is one.
 pub struct Record {
-    bytes: heapless::Vec<u8, BYTES, u16>,
+    /// At most [`BYTES`].
+    bytes: Vec<u8>,
     ends: heapless::Vec<u16, FIELDS, u8>,
 }
 
 impl Record {
     /// Without fields.
     pub fn new() -> Self {
-        Self { bytes: heapless::Vec::new(), ends: heapless::Vec::new() }
+        Self { bytes: Vec::new(), ends: heapless::Vec::new() }
     }
 
     /// Without fields again.
@@ -48,10 +50,8 @@ impl Record {
 
     /// Adds to the value of the last field, as much as fits.
     pub fn more(&mut self, value: &[u8]) {
-        let room = self.bytes.capacity().saturating_sub(self.bytes.len());
-        let value = value.get(..room).unwrap_or(value);
-        // It fits.
-        let _ = self.bytes.extend_from_slice(value);
+        let room = BYTES.saturating_sub(self.bytes.len());
+        self.bytes.extend_from_slice(value.get(..room).unwrap_or(value));
         if let Some(end) = self.ends.last_mut() {
             *end = self.bytes.len() as u16;
         }

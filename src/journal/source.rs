@@ -37,12 +37,12 @@ pub struct Source {
     /// Files that need what is not known here: their bytes and paths.
     others: Vec<(Bytes, Box<[u8]>)>,
     /// The kernel's log, if there are no files.
-    kmsg: Option<Box<Kmsg>>,
+    kmsg: Option<Kmsg>,
     data: Data,
     /// The last entry given, by which its doubles in other files are known.
     last: Option<Entry>,
     /// The entry that is in no file, if the current one is not.
-    record: Box<Record>,
+    record: Record,
     problems: Problems,
     skipped: Skipped,
     /// Whether a private key goes on at the beginning.
@@ -96,7 +96,7 @@ impl Source {
             kmsg: None,
             data: Data::new(),
             last: None,
-            record: Box::new(Record::new()),
+            record: Record::new(),
             problems: Problems::default(),
             skipped: Skipped::default(),
             key_lines: 0,
@@ -113,7 +113,7 @@ impl Source {
                 failure = JournalError::Open(errno);
             }
             match Kmsg::open(root) {
-                Ok(kmsg) => source.kmsg = Some(Box::new(kmsg)),
+                Ok(kmsg) => source.kmsg = Some(kmsg),
                 // Some files can be sent as they are.
                 Err(_) if !source.others.is_empty() => {}
                 Err(_) => return Err(failure),

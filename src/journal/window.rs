@@ -7,7 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// Bytes of one window. An entry, its new data objects and the next entries lie close together, so one read serves many objects.
-const WINDOW: usize = 16 * 1024;
+const WINDOW: usize = 8 * 1024;
 /// Windows: one each for the entry arrays and the newest entries of a file, the others for what is referred to again. With more files
 /// than windows in turn, each entry costs a read or two.
 const WINDOWS: usize = 5;

@@ -13,10 +13,13 @@ use ruzstd::io;
 const WINDOW_LOG: u32 = 17;
 const WINDOW: u64 = 1 << WINDOW_LOG;
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// Bytes of an object for which the decoder takes buffers of its own, which are then given back: those that are kept grow by doubling, to
+/// twice of what the largest object needs.
+const LARGE: u64 = 8 * 1024;
 /// Bytes of a frame's header at most.
 const HEADER_MAX: usize = 18;
 
-/// The decoder with its buffers, which are kept from one object to the next.
+/// The decoder with its buffers, which are kept from one small object to the next.
 pub(super) struct Zstd(FrameDecoder);
 
 impl Zstd {
@@ -28,29 +31,45 @@ impl Zstd {
     pub(super) fn inflate(&mut self, input: &mut Input, max: u64, output: &mut Output) -> Result<Inflated, Error> {
         let mut frame = Frame { head: [0; 6], head_left: 0, input };
         let Some(size) = frame.begin() else { return Ok(Inflated::BROKEN) };
-        let mut done = Inflated { len: 0, full: size, is_whole: false };
-        if self.0.reset(&mut frame).is_err() {
-            return Ok(done);
+        if size <= LARGE {
+            return inflate(&mut self.0, frame, size, max, output);
         }
-        let mut buf = [0; 4096];
+        self.0 = FrameDecoder::new();
+        let done = inflate(&mut self.0, frame, size, max, output);
+        self.0 = FrameDecoder::new();
+        done
+    }
+}
+
+fn inflate(
+    decoder: &mut FrameDecoder,
+    mut frame: Frame<'_, '_>,
+    size: u64,
+    max: u64,
+    output: &mut Output,
+) -> Result<Inflated, Error> {
+    let mut done = Inflated { len: 0, full: size, is_whole: false };
+    if decoder.reset(&mut frame).is_err() {
+        return Ok(done);
+    }
+    let mut buf = [0; 4096];
+    loop {
+        let Ok(ended) = decoder.decode_blocks(&mut frame, BlockDecodingStrategy::UptoBlocks(1)) else {
+            return Ok(done);
+        };
         loop {
-            let Ok(ended) = self.0.decode_blocks(&mut frame, BlockDecodingStrategy::UptoBlocks(1)) else {
-                return Ok(done);
-            };
-            loop {
-                let room = usize::try_from(max.saturating_sub(done.len)).unwrap_or(buf.len()).min(buf.len());
-                let n = io::Read::read(&mut self.0, buf.get_mut(..room).unwrap_or_default()).unwrap_or(0);
-                if n == 0 {
-                    break;
-                }
-                output(buf.get(..n).unwrap_or_default())?;
-                done.len = done.len.saturating_add(n as u64);
+            let room = usize::try_from(max.saturating_sub(done.len)).unwrap_or(buf.len()).min(buf.len());
+            let n = io::Read::read(decoder, buf.get_mut(..room).unwrap_or_default()).unwrap_or(0);
+            if n == 0 {
+                break;
             }
-            if ended || done.len >= max {
-                done.is_whole = ended && self.0.can_collect() == 0;
-                done.full = done.full.max(done.len);
-                return Ok(done);
-            }
+            output(buf.get(..n).unwrap_or_default())?;
+            done.len = done.len.saturating_add(n as u64);
+        }
+        if ended || done.len >= max {
+            done.is_whole = ended && decoder.can_collect() == 0;
+            done.full = done.full.max(done.len);
+            return Ok(done);
         }
     }
 }

@@ -88,8 +88,8 @@ pub(super) fn lookup(
         if resolvers.servers.is_empty() {
             return Err(NetError::NoNameserver);
         }
-        match ask(&resolvers.servers, query, deadline) {
-            Ok(found) => return Ok(found.peers(port)),
+        match ask(&resolvers.servers, query, port, deadline) {
+            Ok(peers) => return Ok(peers),
             Err(NetError::Unresolved) => {}
             Err(e @ NetError::NameserverFailed(_)) => failure = e,
             // What nobody answers once will not be answered with another domain.
@@ -100,7 +100,12 @@ pub(super) fn lookup(
 }
 
 /// Asks all servers for one name.
-fn ask(addresses: &[SocketAddr], query: Query, deadline: Deadline) -> Result<Asking, NetError> {
+fn ask(
+    addresses: &[SocketAddr],
+    query: Query,
+    port: u16,
+    deadline: Deadline,
+) -> Result<Vec<SocketAddr, ADDRS_MAX>, NetError> {
     let mut failures = Failures::default();
     let mut asking = Asking {
         query,
@@ -133,7 +138,7 @@ fn ask(addresses: &[SocketAddr], query: Query, deadline: Deadline) -> Result<Ask
         }
     }
     match asking.answered {
-        _ if asking.other_until.is_some() => Ok(asking),
+        _ if asking.other_until.is_some() => Ok(asking.peers(port)),
         [false, false] => Err(asking.failure),
         _ => Err(NetError::Unresolved),
     }

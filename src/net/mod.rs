@@ -104,6 +104,7 @@ const FILES_MS: u64 = 250;
 /// Connects to `port` of `host`: an IPv4 address, an IPv6 address with or without brackets and zone (`%eth0`, `%25eth0`), or a name.
 ///
 /// No address or no route yet is not an error: it waits for them until `deadline`, unless `host` is this machine.
+#[inline(never)] // what it keeps on the stack need not lie there as long as the connection
 pub fn connect(dial: &Dial<'_>, host: &str, port: u16, deadline: Deadline) -> Result<tcp::Tcp, Error> {
     let mut files_until = None;
     loop {

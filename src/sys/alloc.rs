@@ -18,8 +18,17 @@ unsafe impl Sync for Region {}
 
 static BYTES: Region = Region(UnsafeCell::new([0; REGION]));
 
+/// What the list writes behind a block: the block is rounded up to two words, and the head of the hole that follows takes two more.
+const BEHIND: usize = 4 * size_of::<usize>();
+
 /// The global allocator of the binary. There must be one alone: it owns the region.
-pub struct Heap(UnsafeCell<Option<List>>);
+pub struct Heap(UnsafeCell<Option<State>>);
+
+struct State {
+    list: List,
+    /// The address from which on nothing was ever written: zeros, of which no page is resident.
+    fresh: usize,
+}
 
 // SAFETY: the process has one thread; a child of `fork` has a copy of its own.
 unsafe impl Sync for Heap {}
@@ -32,24 +41,47 @@ impl Heap {
     pub const unsafe fn new() -> Self {
         Self(UnsafeCell::new(None))
     }
+
+    /// A block, or null; and the address from which on it is of zeros.
+    fn take(&self, layout: Layout) -> (*mut u8, usize) {
+        let region = BYTES.0.get().cast::<u8>();
+        // SAFETY: with one thread, and no allocation within this function, the state is borrowed once at a time; the region is used by
+        // nothing else, as `new` demands.
+        unsafe {
+            let state = (*self.0.get()).get_or_insert_with(|| State {
+                list: List::new(region, REGION),
+                fresh: region.addr().saturating_add(BEHIND),
+            });
+            let fresh = state.fresh;
+            let block = state.list.allocate_first_fit(layout).map_or(null_mut(), NonNull::as_ptr);
+            state.fresh = fresh.max(block.addr().saturating_add(layout.size()).saturating_add(BEHIND));
+            (block, fresh)
+        }
+    }
 }
 
 // SAFETY: `linked_list_allocator` gives blocks of the region that fit their layout and do not overlap, and null where none is left.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: with one thread, and no allocation within this function, the list is borrowed once at a time; the region is used by
-        // nothing else, as `new` demands.
-        unsafe {
-            let list = (*self.0.get()).get_or_insert_with(|| List::new(BYTES.0.get().cast(), REGION));
-            list.allocate_first_fit(layout).map_or(null_mut(), NonNull::as_ptr)
+        self.take(layout).0
+    }
+
+    /// Writes no zeros where there are some: buffers that are larger than what comes into them take the pages alone that are used.
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let (block, fresh) = self.take(layout);
+        if !block.is_null() {
+            let used = fresh.saturating_sub(block.addr()).min(layout.size());
+            // SAFETY: `used` is at most the size of the block, which is nobody else's yet.
+            unsafe { block.write_bytes(0, used) };
         }
+        block
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the list is borrowed as above; the caller gives back what `alloc` returned, with its layout.
+        // SAFETY: the state is borrowed as above; the caller gives back what `alloc` returned, with its layout.
         unsafe {
-            if let (Some(list), Some(ptr)) = (&mut *self.0.get(), NonNull::new(ptr)) {
-                list.deallocate(ptr, layout);
+            if let (Some(state), Some(ptr)) = (&mut *self.0.get(), NonNull::new(ptr)) {
+                state.list.deallocate(ptr, layout);
             }
         }
     }

@@ -4,9 +4,9 @@ use crate::build_date::BUILD_DATE_S;
 use crate::cloud::{self, Local, Service};
 use crate::encode::{self, Format, Stats};
 use crate::error::{Error, HttpError, NetError, TlsError};
-use crate::http::client::{Body, Client, Heard, Keep, Outcome, URL_MAX, Whole};
+use crate::http::client::{Body, Client, Heard, Keep, Outcome, Whole};
 use crate::http::head::Fields;
-use crate::http::url::Url;
+use crate::http::url::{Url, UrlText};
 use crate::journal::source::Source;
 use crate::net::Dial;
 use crate::net::trust::Trust;
@@ -19,7 +19,6 @@ use crate::sys::time::{self, Deadline};
 use crate::target::{Kind, Target};
 use crate::text::Text;
 use crate::{gzip, words};
-use heapless::String;
 
 /// Exit status of a sink's process that delivered.
 pub const DELIVERED: u8 = 0;
@@ -199,14 +198,14 @@ impl Delivery<'_> {
 
     /// Asks the server of `url`, and then the cloud, in plain HTTP for nothing but the `Date`; whatever else they answer does not matter.
     fn ask_for_the_date(&mut self, url: &Url<'_>, report_id: &str, proxy: Option<Url<'_>>) {
-        let mut plain: String<URL_MAX> = String::new();
+        let mut plain = UrlText::default();
         let brackets = if url.host.contains(':') { ("[", "]") } else { ("", "") };
         for part in ["http://", brackets.0, url.host, brackets.1, "/"] {
             if plain.push_str(part).is_err() {
                 return;
             }
         }
-        for place in [Some(plain.as_str()), self.clock].into_iter().flatten() {
+        for place in [Some(&*plain), self.clock].into_iter().flatten() {
             if let Some(date_s) = self.date_of(place, report_id, proxy) {
                 return self.trust.learn_date(date_s);
             }

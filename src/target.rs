@@ -1,11 +1,9 @@
 //! What a sink's URL asks for: transport, format, compression; with the variables in it replaced.
 
 use crate::encode::Format;
-use crate::http::client::URL_MAX;
-use crate::http::url::{NotUrl, Url};
+use crate::http::url::{NotUrl, Url, UrlText};
 use crate::report::Facts;
 use crate::settings::State;
-use heapless::String;
 
 /// How a journal is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +25,7 @@ pub struct Target {
     /// How it is sent there.
     pub kind: Kind,
     /// The URL without prefix and without what is meant for us.
-    pub url: String<URL_MAX>,
+    pub url: UrlText,
     /// Format of a journal.
     pub format: Format,
     /// gzip level; `None` is not compressed.
@@ -96,8 +94,8 @@ impl Variables<'_> {
 }
 
 /// Reads a status URL.
-pub fn status(value: &str, variables: &Variables<'_>) -> Result<String<URL_MAX>, NoTarget> {
-    let mut url: String<URL_MAX> = String::new();
+pub fn status(value: &str, variables: &Variables<'_>) -> Result<UrlText, NoTarget> {
+    let mut url = UrlText::default();
     variables.expand(value, true, &mut |c| url.push(c).is_ok())?;
     Url::parse(&url).map_err(NoTarget::Url)?;
     Ok(url)
@@ -131,7 +129,7 @@ pub fn journal(value: &str, variables: &Variables<'_>, level: u8) -> Result<Targ
 }
 
 fn device(path: &str, variables: &Variables<'_>) -> Result<Target, NoTarget> {
-    let mut whole: String<URL_MAX> = String::new();
+    let mut whole = UrlText::default();
     variables.expand(path, false, &mut |c| whole.push(c).is_ok())?;
     let (mut format, mut gzip) = (Format::JsonLines, None);
     let url = take_options(&whole, &mut format, &mut gzip)?;
@@ -142,8 +140,8 @@ fn device(path: &str, variables: &Variables<'_>) -> Result<Target, NoTarget> {
 }
 
 /// Copies `url` without the options that are ours.
-fn take_options(url: &str, format: &mut Format, gzip: &mut Option<u8>) -> Result<String<URL_MAX>, NoTarget> {
-    let mut out: String<URL_MAX> = String::new();
+fn take_options(url: &str, format: &mut Format, gzip: &mut Option<u8>) -> Result<UrlText, NoTarget> {
+    let mut out = UrlText::default();
     let (base, query) = url.split_once('?').map_or((url, None), |(base, query)| (base, Some(query)));
     let _ = out.push_str(base);
     let mut separator = '?';
@@ -167,7 +165,7 @@ fn take_options(url: &str, format: &mut Format, gzip: &mut Option<u8>) -> Result
 
 /// systemd-journal-remote takes `/upload` only; a URL that ends at the host or in another folder means the one below it, as
 /// systemd-journal-upload has it.
-fn add_upload(url: &mut String<URL_MAX>) -> Result<(), NoTarget> {
+fn add_upload(url: &mut UrlText) -> Result<(), NoTarget> {
     if url.ends_with("/upload") {
         return Ok(());
     }
@@ -192,7 +190,7 @@ mod tests {
     }
 
     fn url(value: &str) -> std::string::String {
-        with(value).ok().unwrap().url.as_str().into()
+        with(value).ok().unwrap().url.to_owned()
     }
 
     #[test]
@@ -209,28 +207,31 @@ mod tests {
         ] {
             assert_eq!(with(bad).err(), Some(why), "{bad}");
         }
-        assert_eq!(with(&format!("https://h/{}", "x".repeat(URL_MAX))).err(), Some(NoTarget::TooLong));
+        assert_eq!(
+            with(&format!("https://h/{}", "x".repeat(crate::http::url::URL_MAX))).err(),
+            Some(NoTarget::TooLong)
+        );
     }
 
     #[test]
     fn options_are_ours_but_not_in_a_signed_query() {
         let target = with("https://h/j?a=1&gzip=9&format=json&b=2").ok().unwrap();
-        assert_eq!((target.url.as_str(), target.gzip), ("https://h/j?a=1&b=2", Some(9)));
+        assert_eq!((&*target.url, target.gzip), ("https://h/j?a=1&b=2", Some(9)));
         assert_eq!(target.format, Format::Json);
         assert_eq!(url("https://h/j?gzip=0"), "https://h/j");
         let target = with("put+https://h/j?gzip=1&X-Sig=a%2Fb").ok().unwrap();
-        assert_eq!((target.url.as_str(), target.gzip), ("https://h/j?gzip=1&X-Sig=a%2Fb", Some(6)));
+        assert_eq!((&*target.url, target.gzip), ("https://h/j?gzip=1&X-Sig=a%2Fb", Some(6)));
     }
 
     #[test]
     fn devices_are_paths() {
         for value in ["file:/dev/${hostname}", "file:///dev/${hostname}"] {
             let target = with(value).ok().unwrap();
-            assert_eq!((target.url.as_str(), target.kind, target.gzip), ("/dev/n\u{e9}/1", Kind::Device, None));
+            assert_eq!((&*target.url, target.kind, target.gzip), ("/dev/n\u{e9}/1", Kind::Device, None));
             assert_eq!(target.format, Format::JsonLines);
         }
         let target = with("file:/j?format=export&gzip=1").ok().unwrap();
-        assert_eq!((target.url.as_str(), target.format, target.gzip), ("/j", Format::Export, Some(1)));
+        assert_eq!((&*target.url, target.format, target.gzip), ("/j", Format::Export, Some(1)));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 
 use super::{ANSWER_MAX, BODY_MAX, Cloud, Request, Service, When, is_passing, json, signal, whole};
 use crate::error::{CloudError, Error};
-use crate::http::client::{Outcome, URL_MAX};
+use crate::http::client::Outcome;
+use crate::http::url::URL_MAX;
 use crate::settings::{CloudKey, State, States};
 use crate::sink::Sink;
 use crate::sys::time::Deadline;

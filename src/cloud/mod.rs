@@ -39,8 +39,9 @@ pub mod xml;
 
 use crate::credential;
 use crate::error::{CloudError, Error, HttpError, NetError};
-use crate::http::client::{Heard, Outcome, URL_MAX};
+use crate::http::client::{Heard, Outcome};
 use crate::http::retry::is_transient;
+use crate::http::url::UrlText;
 use crate::report::{Report, member};
 use crate::settings::cmdline::{Word, Words, same_key};
 use crate::settings::{CloudKey, Settings, State, States};
@@ -346,7 +347,7 @@ pub const URLS: [(&str, CloudKey); 5] = [
 
 impl Cloud<'_> {
     /// The URL that the owner has set, with its variables replaced: none of them stands in what somebody has signed.
-    pub fn url(&self, key: CloudKey) -> Result<heapless::String<URL_MAX>, Error> {
+    pub fn url(&self, key: CloudKey) -> Result<UrlText, Error> {
         let report = self.report;
         let variables = Variables { facts: report.facts, state: report.state, stage: report.stage };
         let url = target::status(self.settings.cloud(key).unwrap_or_default(), &variables);

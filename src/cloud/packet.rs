@@ -8,7 +8,8 @@
 use super::platform::argument;
 use super::{ANSWER_MAX, BODY_MAX, Cloud, Request, Service, When, is_passing, json, whole};
 use crate::error::{CloudError, Error};
-use crate::http::client::{Outcome, URL_MAX};
+use crate::http::client::Outcome;
+use crate::http::url::URL_MAX;
 use crate::report::member;
 use crate::settings::{CloudKey, State, States};
 use crate::sink::{Sink, put_all};

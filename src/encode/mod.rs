@@ -15,7 +15,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 /// Bytes that are collected before they are passed on: fields are short, and each stage after this one costs a call.
-const BUFFER: usize = 8 * 1024;
+const BUFFER: usize = 4 * 1024;
 
 /// Bytes of a remark of our own: a sentence and a file's name.
 const REMARK_MAX: usize = 400;

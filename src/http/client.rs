@@ -8,7 +8,7 @@ use crate::http::body::{CHUNK_END, CHUNK_HEAD, Decoder, LAST_CHUNK, chunk_head};
 use crate::http::head::{self, Answer, Fields};
 use crate::http::proxy;
 use crate::http::retry::{self, Tries};
-use crate::http::url::{Url, split_scheme};
+use crate::http::url::{Url, UrlText, split_scheme};
 use crate::net::tls::Tls;
 use crate::net::trust::{CertFacts, Trust};
 use crate::net::{Dial, Transport};
@@ -16,7 +16,6 @@ use crate::sink::Sink;
 use crate::sys::time::Deadline;
 use alloc::boxed::Box;
 use alloc::vec;
-use heapless::String;
 
 /// Bytes sent at once, so that each piece is one full TLS record (2^14 bytes, RFC 8446 section 5.1).
 const OUT_MAX: usize = 16_384;
@@ -28,8 +27,6 @@ const HEAD_MAX: usize = 8192;
 const INTERIM_MAX: u8 = 8;
 /// Redirects that are followed.
 const REDIRECTS_MAX: u8 = 5;
-/// Longest target of a redirect: the length of command line that a URL can come from.
-pub const URL_MAX: usize = 2048;
 /// Bytes of an answer's body that are read at most: a status has nothing to say that is longer.
 const BODY_MAX: u64 = 64 * 1024;
 
@@ -112,7 +109,7 @@ pub struct Heard {
     /// Seconds after which the server asked to be tried again.
     pub retry_after_s: Option<u64>,
     /// Where it redirects to.
-    pub location: String<URL_MAX>,
+    pub location: UrlText,
 }
 
 /// Where and how to connect.
@@ -164,7 +161,7 @@ impl Client<'_> {
         deadline: Deadline,
         heard: &mut Heard,
     ) -> Result<Outcome, Error> {
-        let mut target: String<URL_MAX> = String::new();
+        let mut target = UrlText::default();
         target.push_str(url).map_err(|_| HttpError::BadUrl)?;
         let mut fields = *fields;
         for _ in 0..=REDIRECTS_MAX {
@@ -450,8 +447,8 @@ fn put_at(buf: &mut [u8], at: usize, bytes: &[u8]) {
 }
 
 /// Where `location` leads from `base` (RFC 3986 section 5.2, without the removal of dot segments, which servers do).
-pub fn resolve(base: &Url<'_>, location: &str) -> Result<String<URL_MAX>, HttpError> {
-    let mut out = String::new();
+pub fn resolve(base: &Url<'_>, location: &str) -> Result<UrlText, HttpError> {
+    let mut out = UrlText::default();
     let mut put = |part: &str| out.push_str(part).map_err(|_| HttpError::BadLocation);
     let scheme = if base.tls { "https:" } else { "http:" };
     if location.is_empty() {
@@ -473,7 +470,7 @@ pub fn resolve(base: &Url<'_>, location: &str) -> Result<String<URL_MAX>, HttpEr
         if !location.starts_with('/') {
             let folder = match location.starts_with('?') {
                 true => base.path.len(),
-                false => base.path.rfind('/').map_or(0, |at| at.saturating_add(1)),
+                false => base.path.bytes().rposition(|b| b == b'/').map_or(0, |at| at.saturating_add(1)),
             };
             put(base.path.get(..folder).unwrap_or("/"))?;
         }
@@ -642,7 +639,7 @@ mod tests {
             ("x?u=http://v/", "https://[fe80::1%25eth0]:8443/a/x?u=http://v/"),
             ("?z", "https://[fe80::1%25eth0]:8443/a/b?z"),
         ] {
-            assert_eq!(resolve(&base, location).unwrap(), target);
+            assert_eq!(&*resolve(&base, location).unwrap(), target);
         }
         assert_eq!(resolve(&base, ""), Err(HttpError::BadLocation));
         assert_eq!(resolve(&base, &"x".repeat(3000)), Err(HttpError::BadLocation));

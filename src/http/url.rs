@@ -1,6 +1,49 @@
 //! URLs (RFC 3986) as far as a client of HTTP needs them: scheme, userinfo, host, port, and the rest as it is. Nothing is decoded or
 //! encoded again: a presigned query must arrive as it was signed.
 
+use alloc::string::String;
+use core::ops::Deref;
+
+/// Longest URL in bytes, that of a redirect's target included: the length of command line that a URL can come from.
+pub const URL_MAX: usize = 2048;
+
+/// A URL in the making, at most [`URL_MAX`] bytes. It lies on the heap: it is passed on, and few are of any length.
+#[derive(Default, PartialEq, Eq, Debug)]
+pub struct UrlText(String);
+
+/// It would be longer than [`URL_MAX`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TooLong;
+
+impl UrlText {
+    /// Adds `part` if it fits.
+    pub fn push_str(&mut self, part: &str) -> Result<(), TooLong> {
+        if part.len() > URL_MAX.saturating_sub(self.0.len()) {
+            return Err(TooLong);
+        }
+        self.0.push_str(part);
+        Ok(())
+    }
+
+    /// Adds `c` if it fits.
+    pub fn push(&mut self, c: char) -> Result<(), TooLong> {
+        self.push_str(c.encode_utf8(&mut [0; 4]))
+    }
+
+    /// Makes it empty.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl Deref for UrlText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
 /// A parsed URL; all parts are slices of the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Url<'a> {
@@ -48,10 +91,9 @@ impl<'a> Url<'a> {
         };
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at_checked(end).ok_or(NotUrl::Host)?;
-        let (userinfo, hostport) = match authority.rsplit_once('@') {
-            Some((user, host)) => (Some(user), host),
-            None => (None, authority),
-        };
+        let user_len = authority.bytes().rposition(|b| b == b'@');
+        let hostport = user_len.and_then(|len| authority.get(len.saturating_add(1)..)).unwrap_or(authority);
+        let userinfo = user_len.and_then(|len| authority.get(..len));
         let (host, port) = split_port(hostport)?;
         // A fragment is never sent (RFC 9110 section 7.1).
         let target = target.split_once('#').map_or(target, |(target, _)| target);

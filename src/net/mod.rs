@@ -11,6 +11,18 @@ use crate::sys::sock::Socket;
 use crate::sys::time::Deadline;
 use wait::{Present, Watch};
 
+/// The `Debug` that rustls asks for in what it is given. Derived it would print keys, and be 4 KB that nobody calls.
+#[cfg(feature = "tls")]
+macro_rules! debug_nothing {
+    ($($name:ident),+) => {$(
+        impl core::fmt::Debug for $name {
+            fn fmt(&self, _: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                Ok(())
+            }
+        }
+    )+};
+}
+
 mod addr;
 #[cfg(feature = "tls")]
 mod der;

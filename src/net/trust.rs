@@ -4,7 +4,7 @@
 use super::der::{Der, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, UTC_TIME};
 use super::provider::ALGORITHMS;
 #[cfg(feature = "client-auth")]
-use super::provider::{certified, client_key};
+use super::provider::{Client, certified, client_key};
 use super::roots::built_in;
 use crate::build_date::BUILD_DATE_S;
 use crate::error::TlsError;
@@ -12,15 +12,12 @@ use crate::sys::time::realtime_s;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 use once_cell::race::OnceBox;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::{PemObject, SectionKind};
 use rustls::pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
-#[cfg(feature = "client-auth")]
-use rustls::sign::SingleCertAndKey;
 use rustls::time_provider::TimeProvider;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use sha2::{Digest, Sha256};
@@ -143,7 +140,7 @@ impl Trust {
             client_key(kind, &Zeroizing::new(der))
         });
         let client = key.and_then(|key| certified(chain, key)).ok_or(TlsError::BadClientKey)?;
-        Arc::make_mut(&mut self.0).client = Some(Arc::new(SingleCertAndKey::from(client)));
+        Arc::make_mut(&mut self.0).client = Some(Arc::new(client));
         Ok(())
     }
 
@@ -239,7 +236,7 @@ struct Policy {
     is_insecure: bool,
     clock: Clock,
     #[cfg(feature = "client-auth")]
-    client: Option<Arc<SingleCertAndKey>>,
+    client: Option<Arc<Client>>,
 }
 
 /// What is known of the time beside the system's clock.
@@ -351,7 +348,7 @@ pub(super) struct Seen {
 impl Verifier {
     /// The certificate of ours to show.
     #[cfg(feature = "client-auth")]
-    pub(super) fn client(&self) -> Option<Arc<SingleCertAndKey>> {
+    pub(super) fn client(&self) -> Option<Arc<Client>> {
         self.policy.client.clone()
     }
 
@@ -361,11 +358,7 @@ impl Verifier {
     }
 }
 
-impl fmt::Debug for Verifier {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
-    }
-}
+debug_nothing!(Verifier);
 
 impl TimeProvider for Verifier {
     fn current_time(&self) -> Option<UnixTime> {

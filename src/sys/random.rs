@@ -2,6 +2,7 @@
 
 use super::time;
 use crate::sys::time::Deadline;
+use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -26,8 +27,8 @@ pub fn fill(buf: &mut [u8]) -> Result<(), Errno> {
         return Ok(());
     }
     let mut seed = [0; BLOCK_LEN];
-    let urandom = open("/dev/urandom").and_then(|urandom| read(&urandom, &mut seed));
-    if let Some(random) = open("/dev/random").ok().filter(|_| !WAITED.swap(true, Ordering::Relaxed)) {
+    let urandom = open(c"/dev/urandom").and_then(|urandom| read(&urandom, &mut seed));
+    if let Some(random) = open(c"/dev/random").ok().filter(|_| !WAITED.swap(true, Ordering::Relaxed)) {
         wait(&random);
         if ready_fill(buf) {
             return Ok(());
@@ -78,7 +79,7 @@ fn ready_fill(buf: &mut [u8]) -> bool {
     true
 }
 
-fn open(path: &str) -> Result<rustix::fd::OwnedFd, Errno> {
+fn open(path: &CStr) -> Result<rustix::fd::OwnedFd, Errno> {
     openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
 }
 

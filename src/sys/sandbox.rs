@@ -4,7 +4,7 @@
 //! What the kernel is too old for, or was built without, is skipped.
 
 use crate::sys::file::Root;
-use core::ffi::{c_int, c_long, c_ulong};
+use core::ffi::{CStr, c_int, c_long, c_ulong};
 use core::ptr::null;
 use heapless::Vec;
 use linux_raw_sys::general as sys;
@@ -59,7 +59,7 @@ const SIOCGIFINDEX: u32 = 0x8933;
 /// Folders in which the network's state, names and nameservers are found, below the root.
 const FOLDERS: &[&str] = &["etc", "run", "tmp", "proc/net"];
 /// Files of the system itself that are read.
-const DEVICES: &[&str] = &["/dev/urandom", "/dev/random"];
+const DEVICES: [&CStr; 2] = [c"/dev/urandom", c"/dev/random"];
 
 /// Gives up all that is not needed to send something over the network; afterwards nothing brings it back.
 pub fn enter(root: &Root) {
@@ -162,7 +162,7 @@ fn limit_files(root: &Root) {
         }
     }
     for path in DEVICES {
-        if let Ok(file) = openat(CWD, *path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+        if let Ok(file) = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
             allow(ruleset, file.as_fd(), READ_FILE);
         }
     }

@@ -50,6 +50,7 @@ pub struct Deadline(u64);
 
 impl Deadline {
     /// `ms` milliseconds from now.
+    #[inline(never)] // with a hundred callers of this and `step_ms`, it is half a KB
     pub fn after_ms(ms: u64) -> Self {
         Self(monotonic_ms().saturating_add(ms))
     }
@@ -81,6 +82,7 @@ impl Deadline {
     }
 
     /// The sooner of this and `ms` milliseconds from now: a step within a whole.
+    #[inline(never)]
     pub fn step_ms(self, ms: u64) -> Self {
         self.min(Self::after_ms(ms))
     }

@@ -3,6 +3,7 @@
 use crate::sys::sock;
 use crate::sys::time::Deadline;
 use crate::text::Text;
+use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
 use rustix::event::{PollFd, PollFlags};
@@ -330,12 +331,13 @@ fn make_folder(parent: &OwnedFd, name: &[u8], mode: Mode) -> Result<(), Errno> {
 /// Calls the kernel with `path` as it wants it. rustix does the same once for each call there is (1.3 KB).
 #[inline(never)]
 fn with_path<T>(path: &[u8], call: &mut dyn FnMut(&CStr) -> Result<T, Errno>) -> Result<T, Errno> {
-    let mut buf = [0; PATH_MAX];
-    let room = buf.get_mut(..=path.len()).ok_or(Errno::NAMETOOLONG)?;
-    if let Some(to) = room.get_mut(..path.len()) {
-        to.copy_from_slice(path);
+    if path.len() >= PATH_MAX {
+        return Err(Errno::NAMETOOLONG);
     }
-    call(CStr::from_bytes_with_nul(room).map_err(|_| Errno::INVAL)?)
+    let mut copy = Vec::with_capacity(path.len().saturating_add(1));
+    copy.extend_from_slice(path);
+    copy.push(0);
+    call(CStr::from_bytes_with_nul(&copy).map_err(|_| Errno::INVAL)?)
 }
 
 /// A short path that leads to an open file or folder.

@@ -33,10 +33,25 @@ pub(super) fn parse(text: &[u8]) -> Option<(IpAddr, &str)> {
     let text = text.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]")).unwrap_or(text);
     let text = core::str::from_utf8(text).ok()?;
     let (ip, zone) = text.split_once('%').unwrap_or((text, ""));
-    let ip = ip.parse().ok()?;
+    let ip = parse_ip(ip)?;
     // In a URL the percent sign is written `%25`; an interface with the number 25 is `%25` outside of one.
     let zone = zone.strip_prefix("25").filter(|rest| !rest.is_empty()).unwrap_or(zone);
     (zone.is_empty() || matches!(ip, IpAddr::V6(_))).then_some((ip, zone))
+}
+
+/// With TLS there is a reader of addresses already, for the names of servers (-2.4 KB).
+#[cfg(feature = "tls")]
+fn parse_ip(text: &str) -> Option<IpAddr> {
+    use rustls::pki_types;
+    Some(match pki_types::IpAddr::try_from(text).ok()? {
+        pki_types::IpAddr::V4(ip) => IpAddr::from(*ip.as_ref()),
+        pki_types::IpAddr::V6(ip) => IpAddr::from(*ip.as_ref()),
+    })
+}
+
+#[cfg(not(feature = "tls"))]
+fn parse_ip(text: &str) -> Option<IpAddr> {
+    text.parse().ok()
 }
 
 /// The socket address for what [`parse`] gave; `None` if the zone is no interface here.

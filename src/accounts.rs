@@ -8,7 +8,7 @@ use crate::sys::Errno;
 use crate::sys::file::{Access, File, Folder, Root};
 use crate::sys::machine::Keys;
 use crate::sys::time::Deadline;
-use crate::text::{DECIMAL_MAX, decimal};
+use crate::text::{self, DECIMAL_MAX, decimal};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -247,7 +247,7 @@ fn field(entry: &[u8], number: usize) -> &[u8] {
 }
 
 fn number_of(entry: &[u8], number: usize) -> Option<u32> {
-    core::str::from_utf8(field(entry, number)).ok()?.parse().ok()
+    text::number(field(entry, number), u32::MAX.into()).map(|number| number as u32)
 }
 
 /// Whether it is just these parts.

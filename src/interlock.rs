@@ -9,7 +9,7 @@ use crate::settings::{State, Warnings};
 use crate::sys::Errno;
 use crate::sys::file::{Folder, Root};
 use crate::sys::process;
-use crate::text::Text;
+use crate::text::{Text, number};
 use crate::words;
 use heapless::{String, Vec};
 
@@ -179,8 +179,8 @@ pub fn has_sent(root: &Root, state: State, sink: usize) -> bool {
 /// The process of a marker, if it lives: the same process, in the same boot.
 fn owner(root: &Root, marker: &[u8], boot_id: &str) -> Option<u64> {
     let mut words = core::str::from_utf8(marker).ok()?.trim_ascii_end().split(' ');
-    let pid: u64 = words.next()?.parse().ok()?;
-    let start: u64 = words.next()?.parse().ok()?;
+    let mut next = || number(words.next()?.as_bytes(), u64::MAX);
+    let (pid, start) = (next()?, next()?);
     (words.next().unwrap_or_default() == boot_id && started(root, pid) == Some(start)).then_some(pid)
 }
 
@@ -198,7 +198,7 @@ fn started(root: &Root, pid: u64) -> Option<u64> {
     if matches!(fields.next()?, b"Z" | b"X") {
         return None;
     }
-    core::str::from_utf8(fields.nth(18)?).ok()?.parse().ok()
+    number(fields.nth(18)?, u64::MAX)
 }
 
 fn read_report(folder: &Folder, state: State) -> Option<(Id, u32)> {
@@ -207,7 +207,7 @@ fn read_report(folder: &Folder, state: State) -> Option<(Id, u32)> {
     let (id, sent) = core::str::from_utf8(text).ok()?.trim_ascii_end().split_once(' ')?;
     // Nothing that could not stand in a header.
     let is_id = id.len() == ID_MAX && id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
-    Some((String::try_from(id).ok().filter(|_| is_id)?, sent.parse().ok()?))
+    Some((String::try_from(id).ok().filter(|_| is_id)?, number(sent.as_bytes(), u32::MAX.into())? as u32))
 }
 
 fn name(state: State, what: &str, number: Option<u64>) -> Vec<u8, NAME_MAX> {

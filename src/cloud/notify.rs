@@ -10,7 +10,7 @@ use crate::sys::Errno;
 use crate::sys::file::Root;
 use crate::sys::sock::{Kind, Ready, Socket, wait};
 use crate::sys::time::Deadline;
-use crate::text::Text;
+use crate::text::{Text, number};
 use alloc::vec;
 use heapless::Vec;
 
@@ -89,7 +89,8 @@ fn parse(text: &[u8]) -> Option<Address> {
         "vsock-stream" => Some(Kind::Stream),
         _ => return None,
     };
-    let (cid, port) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let mut next = || number(parts.next()?.as_bytes(), u32::MAX.into()).map(|number| number as u32);
+    let (cid, port) = (next()?, next()?);
     parts.next().is_none().then_some(Address { cid, port, kind })
 }
 

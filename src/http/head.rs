@@ -198,9 +198,7 @@ fn framing(status: u16, fields: &[httparse::Header<'_>]) -> Result<Framing, Http
     let mut framing = None;
     for field in fields {
         let this = if field.name.eq_ignore_ascii_case("Content-Length") {
-            let digits = field.value.trim_ascii();
-            let number = core::str::from_utf8(digits).ok().filter(|s| s.bytes().all(|b| b.is_ascii_digit()));
-            Framing::Length(number.and_then(|s| s.parse().ok()).ok_or(HttpError::NotHttp)?)
+            Framing::Length(text::number(field.value.trim_ascii(), u64::MAX).ok_or(HttpError::NotHttp)?)
         } else if field.name.eq_ignore_ascii_case("Transfer-Encoding") {
             match field.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
                 true => Framing::Chunked,

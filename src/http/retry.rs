@@ -5,7 +5,7 @@ use crate::error::{Error, HttpError, NetError, TlsError};
 use crate::sys::random;
 use crate::sys::sock::{self, Ready};
 use crate::sys::time::Deadline;
-use crate::text::since_1970;
+use crate::text::{self, since_1970};
 use heapless::Vec;
 
 /// Milliseconds before the second try; before each further one twice as many.
@@ -93,7 +93,7 @@ pub fn is_transient(error: Error) -> bool {
 pub fn asked_s(value: &str, date: Option<&str>) -> Option<u64> {
     match value.bytes().all(|b| b.is_ascii_digit()) {
         // More than fits is very long.
-        true => (!value.is_empty()).then(|| value.parse().unwrap_or(u64::MAX)),
+        true => (!value.is_empty()).then(|| text::number(value.as_bytes(), u64::MAX).unwrap_or(u64::MAX)),
         false => http_date(value)?.checked_sub(http_date(date?)?).or(Some(0)),
     }
 }
@@ -104,8 +104,8 @@ pub fn http_date(text: &str) -> Option<u64> {
     let parts = text.split([' ', ',', '-', ':']).filter(|part| !part.is_empty());
     let parts: Vec<&str, 8> = parts.skip(1).take(7).collect();
     let number = |at: usize| {
-        let digits = parts.get(at).filter(|part| part.len() <= 4 && part.bytes().all(|b| b.is_ascii_digit()))?;
-        digits.parse::<u64>().ok()
+        let digits = parts.get(at).filter(|part| part.len() <= 4)?;
+        text::number(digits.as_bytes(), u64::MAX)
     };
     let is_asctime = number(0).is_none();
     let (day, month, year, time) = if is_asctime { (1, 0, 5, 2) } else { (0, 1, 2, 3) };

@@ -1,6 +1,7 @@
 //! URLs (RFC 3986) as far as a client of HTTP needs them: scheme, userinfo, host, port, and the rest as it is. Nothing is decoded or
 //! encoded again: a presigned query must arrive as it was signed.
 
+use crate::text::number;
 use alloc::string::String;
 use core::ops::Deref;
 
@@ -152,10 +153,10 @@ fn split_port(hostport: &str) -> Result<(&str, Option<u16>), NotUrl> {
     }
     let port = match port {
         None | Some("") => None,
-        Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => {
-            Some(digits.parse().ok().filter(|p| *p != 0).ok_or(NotUrl::Port)?)
+        Some(digits) => {
+            let port = number(digits.as_bytes(), u16::MAX.into()).filter(|port| *port != 0);
+            Some(port.ok_or(NotUrl::Port)? as u16)
         }
-        Some(_) => return Err(NotUrl::Port),
     };
     Ok((host, port))
 }

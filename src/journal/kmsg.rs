@@ -8,6 +8,7 @@ use super::format::Id;
 use super::record::Record;
 use crate::sys::file::{File, Root};
 use crate::sys::{Errno, time};
+use crate::text;
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -124,7 +125,7 @@ fn parse(text: &[u8], record: &mut Record) -> Option<Entry> {
     let (head, rest) = split(text, b';')?;
     let (line, properties) = split(rest, b'\n').unwrap_or((rest, b""));
     let mut numbers = head.split(|b| *b == b',');
-    let mut number = || core::str::from_utf8(numbers.next()?).ok()?.parse::<u64>().ok();
+    let mut number = || text::number(numbers.next()?, u64::MAX);
     let (priority, sequence, monotonic) = (number()?, number()?, number()?);
 
     record.clear();

@@ -7,7 +7,7 @@
 use super::data::{Field, IDENTIFIER, MESSAGE, Name, name};
 use super::file::Entry;
 use super::source::Source;
-use crate::text::hex_digit;
+use crate::text::{hex_digit, number};
 use heapless::Vec;
 
 /// Units that are told in full; more are counted.
@@ -343,7 +343,7 @@ impl Seen {
         }
         if *facts.message_id == *UNIT_PROCESS_EXIT {
             self.exit_code.clone_from(&facts.exit_code);
-            self.exit_status = core::str::from_utf8(&facts.exit_status).ok().and_then(|digits| digits.parse().ok());
+            self.exit_status = number(&facts.exit_status, u32::MAX.into()).map(|status| status as u32);
         }
     }
 }

@@ -6,7 +6,7 @@ use heapless::Vec;
 
 use super::wait::Present;
 use crate::sys::sock::interface_index;
-use crate::text::{Text, hex};
+use crate::text::{self, Text, hex};
 
 /// Addresses that are kept of one host: both families of a name with a few addresses each.
 pub(super) const ADDRS_MAX: usize = 8;
@@ -106,7 +106,7 @@ pub fn put_address(ip: &IpAddr, out: &mut Text<'_>) {
 
 /// A decimal number.
 pub(super) fn number(text: &[u8]) -> Option<u32> {
-    core::str::from_utf8(text).ok()?.parse().ok()
+    text::number(text, u32::MAX.into()).map(|number| number as u32)
 }
 
 /// `localhost` and the names below it.

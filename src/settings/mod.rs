@@ -9,7 +9,7 @@ pub mod redact;
 use crate::accounts::is_name;
 use crate::public_key::PublicKey;
 use crate::settings::cmdline::{Word, Words, same_key};
-use crate::text::Text;
+use crate::text::{self, Text};
 use heapless::Vec;
 
 /// Bytes read of `/proc/cmdline`. The kernel keeps 2048 on x86-64 and arm64, 4096 on s390x; with bootconfig the file is longer.
@@ -841,10 +841,9 @@ fn states(value: &str) -> Result<States, Refused> {
 }
 
 fn number(value: &str, max: u64) -> Result<u64, Refused> {
-    match value.parse() {
-        _ if value.is_empty() => Err(Refused::Empty),
-        Ok(n) if n <= max && value.as_bytes().first() != Some(&b'+') => Ok(n),
-        _ => Err(Refused::Number),
+    match value {
+        "" => Err(Refused::Empty),
+        _ => text::number(value.as_bytes(), max).ok_or(Refused::Number),
     }
 }
 

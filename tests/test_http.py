@@ -6,7 +6,7 @@ import threading
 import time
 import unittest
 
-from peers import MACHINE, OK, Pki, Root, Server
+from peers import BINARY, MACHINE, OK, Pki, Root, Server
 
 
 def answer(status, *fields, body=b""):
@@ -218,6 +218,44 @@ class Http(unittest.TestCase):
         self.assertIn("rd.report.header=X-Bad: its file cannot be read", result.stderr)
         self.assertIn("rd.report.header=Content-Length: this field is set by rdreport", result.stderr)
         self.assertNotIn("s3cr3t", result.stderr + result.stdout)
+
+
+class Memory(unittest.TestCase):
+    # Kilobytes of the largest process, code included: the design's limit. What a build without link-time optimisation has more of that, and
+    # of the data that it comes with, is not counted.
+    RSS_MAX = 1536 + 5 * max(0, (os.path.getsize(BINARY) >> 10) - 750) // 4
+
+    def test_large_zstd_fields_over_tls(self):
+        """The decoder's buffers come on top of those of gzip and TLS."""
+        found = []
+
+        def look():
+            with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+                for pid in file.read().split():
+                    with open(f"/proc/{pid}/smaps_rollup") as rollup:
+                        found.append(next(int(line.split()[1]) for line in rollup if line.startswith("Rss:")))
+
+        def behave(connection, server):
+            connection.head()
+            chunks = 0
+            while size := int(connection.file.readline(), 16):
+                connection.file.read(size + 2)
+                chunks += 1
+                if chunks % 64 == 0:
+                    look()
+            connection.sock.sendall(OK)
+
+        peer = Server(behave, tls="p256")
+        self.addCleanup(peer.close)
+        root = noisy_root(peer.url("/x"))
+        self.addCleanup(root.remove)
+        process = subprocess.Popen([BINARY, "--root", root.path, "failed"], stderr=subprocess.PIPE, text=True)
+        said = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 0, said)
+        self.assertIn(" 400 entries", said)
+        self.assertGreater(len(found), 5)
+        self.assertLessEqual(max(found), self.RSS_MAX)
+        print(f"ZSTD fields of 60 KB over TLS: {max(found)} KB resident")
 
 
 def noisy_root(url):

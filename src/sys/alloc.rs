@@ -86,3 +86,49 @@ unsafe impl GlobalAlloc for Heap {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn blocks_are_apart_and_zeros_are_zeros() {
+        // SAFETY: this test alone uses the region, in one thread; all else in it has the allocator of `std`.
+        let heap = unsafe { Heap::new() };
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut below = |n: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state % n) as usize
+        };
+        let mut held: Vec<(&mut [u8], Layout)> = Vec::new();
+        for _ in 0..30_000 {
+            if held.len() < 48 && below(3) > 0 {
+                let most = if below(16) == 0 { 40_000 } else { 300 };
+                let size = 1 + below(most);
+                let layout = Layout::from_size_align(size, 1 << below(7)).unwrap();
+                let is_zeroed = below(2) == 0;
+                // SAFETY: the layout is of no size 0; the block, which is initialised before it is read, is nobody else's until it is given
+                // back.
+                let block = unsafe {
+                    let block = if is_zeroed { heap.alloc_zeroed(layout) } else { heap.alloc(layout) };
+                    assert!(!block.is_null() && block.addr() % layout.align() == 0);
+                    if !is_zeroed {
+                        block.write_bytes(0, size);
+                    }
+                    core::slice::from_raw_parts_mut(block, size)
+                };
+                assert!(block.iter().all(|byte| *byte == 0), "{layout:?}");
+                block.fill(0xff);
+                held.push((block, layout));
+            } else if !held.is_empty() {
+                let (block, layout) = held.swap_remove(below(held.len() as u64));
+                assert!(block.iter().all(|byte| *byte == 0xff), "{layout:?}");
+                // SAFETY: it came from this heap with this layout, and is used no more.
+                unsafe { heap.dealloc(block.as_mut_ptr(), layout) };
+            }
+        }
+    }
+}

@@ -74,6 +74,7 @@ enum Step {
 impl<'a> Tls<'a> {
     /// Makes the handshake with the server `host` (a DNS name, or an IP address without brackets; a zone is cut off). What its
     /// certificate says of itself is written to `facts` as soon as it came, whether it is trusted or not.
+    #[inline(never)] // the handshake's room on the stack is not the session's
     pub fn connect(
         plain: &'a mut dyn Transport,
         host: &str,

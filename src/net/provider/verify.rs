@@ -176,6 +176,7 @@ impl Hash {
     }
 }
 
+#[inline(never)] // the room on the stack is that of one curve then
 fn p256_verify(key: &[u8], digest: &[u8], signature: &[u8]) -> Option<()> {
     let key = p256::ecdsa::VerifyingKey::from_affine(point::<p256::AffinePoint>(key)?).ok()?;
     let (r, s) = scalars(signature)?;
@@ -183,6 +184,7 @@ fn p256_verify(key: &[u8], digest: &[u8], signature: &[u8]) -> Option<()> {
     key.verify_prehash(digest, &signature).ok()
 }
 
+#[inline(never)] // as above
 fn p384_verify(key: &[u8], digest: &[u8], signature: &[u8]) -> Option<()> {
     let key = p384::ecdsa::VerifyingKey::from_affine(point::<p384::AffinePoint>(key)?).ok()?;
     let (r, s) = scalars(signature)?;

@@ -247,7 +247,7 @@ fn field(entry: &[u8], number: usize) -> &[u8] {
 }
 
 fn number_of(entry: &[u8], number: usize) -> Option<u32> {
-    text::number(field(entry, number), u32::MAX.into()).map(|number| number as u32)
+    text::number(field(entry, number))
 }
 
 /// Whether it is just these parts.

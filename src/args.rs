@@ -110,7 +110,7 @@ fn parse(at: &mut dyn FnMut(usize) -> Option<&'static [u8]>) -> Result<Arguments
             "--root" => out.root = Some(value()?),
             "--stage" if is_report => out.stage = Some(utf8(name, value()?)?),
             "--message" if is_report => out.message = Some(utf8(name, value()?)?),
-            "--code" if is_report => out.code = Some(number(value()?, u64::MAX).ok_or(Usage::BadValue(name))?),
+            "--code" if is_report => out.code = Some(number(value()?).ok_or(Usage::BadValue(name))?),
             "--format" if verb == Some(Verb::Journal) => {
                 let format = core::str::from_utf8(value()?).ok().and_then(Format::named);
                 out.format = format.ok_or(Usage::BadValue(name))?;

@@ -179,7 +179,7 @@ pub fn has_sent(root: &Root, state: State, sink: usize) -> bool {
 /// The process of a marker, if it lives: the same process, in the same boot.
 fn owner(root: &Root, marker: &[u8], boot_id: &str) -> Option<u64> {
     let mut words = core::str::from_utf8(marker).ok()?.trim_ascii_end().split(' ');
-    let mut next = || number(words.next()?.as_bytes(), u64::MAX);
+    let mut next = || number(words.next()?.as_bytes());
     let (pid, start) = (next()?, next()?);
     (words.next().unwrap_or_default() == boot_id && started(root, pid) == Some(start)).then_some(pid)
 }
@@ -198,7 +198,7 @@ fn started(root: &Root, pid: u64) -> Option<u64> {
     if matches!(fields.next()?, b"Z" | b"X") {
         return None;
     }
-    number(fields.nth(18)?, u64::MAX)
+    number(fields.nth(18)?)
 }
 
 fn read_report(folder: &Folder, state: State) -> Option<(Id, u32)> {
@@ -207,7 +207,7 @@ fn read_report(folder: &Folder, state: State) -> Option<(Id, u32)> {
     let (id, sent) = core::str::from_utf8(text).ok()?.trim_ascii_end().split_once(' ')?;
     // Nothing that could not stand in a header.
     let is_id = id.len() == ID_MAX && id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
-    Some((String::try_from(id).ok().filter(|_| is_id)?, number(sent.as_bytes(), u32::MAX.into())? as u32))
+    Some((String::try_from(id).ok().filter(|_| is_id)?, number(sent.as_bytes())?))
 }
 
 fn name(state: State, what: &str, number: Option<u64>) -> Vec<u8, NAME_MAX> {

@@ -65,11 +65,14 @@ impl Sink for Text<'_> {
 /// Digits of the largest `u64`.
 pub const DECIMAL_MAX: usize = 20;
 
-/// The number that `text` is in decimal digits, all of it and nothing else; none above `max`.
-pub fn number(text: &[u8], max: u64) -> Option<u64> {
+/// The number that `text` is in decimal digits, all of it and nothing else, if `T` holds it.
+pub fn number<T: TryFrom<u64>>(text: &[u8]) -> Option<T> {
+    digits(text)?.try_into().ok()
+}
+
+fn digits(text: &[u8]) -> Option<u64> {
     let add = |n: u64, b: &u8| n.checked_mul(10)?.checked_add(char::from(*b).to_digit(10)?.into());
-    let number = text.iter().try_fold(0, add)?;
-    (!text.is_empty() && number <= max).then_some(number)
+    text.iter().try_fold(0, add).filter(|_| !text.is_empty())
 }
 
 /// `n` in decimal.
@@ -319,13 +322,13 @@ mod tests {
     #[test]
     fn numbers() {
         for (text, expected) in [("0", Some(0)), ("007", Some(7)), ("18446744073709551615", Some(u64::MAX))] {
-            assert_eq!(number(text.as_bytes(), u64::MAX), expected);
+            assert_eq!(number::<u64>(text.as_bytes()), expected);
         }
         for text in ["", "+1", "-1", " 1", "1 ", "1a", "0x1", "\u{663}", "18446744073709551616", "99999999999999999999"]
         {
-            assert_eq!(number(text.as_bytes(), u64::MAX), None, "{text}");
+            assert_eq!(number::<u64>(text.as_bytes()), None, "{text}");
         }
-        assert_eq!((number(b"255", 255), number(b"256", 255)), (Some(255), None));
+        assert_eq!((number::<u8>(b"255"), number::<u8>(b"256")), (Some(255), None));
     }
 
     #[test]

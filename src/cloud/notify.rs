@@ -89,7 +89,7 @@ fn parse(text: &[u8]) -> Option<Address> {
         "vsock-stream" => Some(Kind::Stream),
         _ => return None,
     };
-    let mut next = || number(parts.next()?.as_bytes(), u32::MAX.into()).map(|number| number as u32);
+    let mut next = || number(parts.next()?.as_bytes());
     let (cid, port) = (next()?, next()?);
     parts.next().is_none().then_some(Address { cid, port, kind })
 }

@@ -198,7 +198,7 @@ fn framing(status: u16, fields: &[httparse::Header<'_>]) -> Result<Framing, Http
     let mut framing = None;
     for field in fields {
         let this = if field.name.eq_ignore_ascii_case("Content-Length") {
-            Framing::Length(text::number(field.value.trim_ascii(), u64::MAX).ok_or(HttpError::NotHttp)?)
+            Framing::Length(text::number(field.value.trim_ascii()).ok_or(HttpError::NotHttp)?)
         } else if field.name.eq_ignore_ascii_case("Transfer-Encoding") {
             match field.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
                 true => Framing::Chunked,

@@ -93,7 +93,7 @@ pub fn is_transient(error: Error) -> bool {
 pub fn asked_s(value: &str, date: Option<&str>) -> Option<u64> {
     match value.bytes().all(|b| b.is_ascii_digit()) {
         // More than fits is very long.
-        true => (!value.is_empty()).then(|| text::number(value.as_bytes(), u64::MAX).unwrap_or(u64::MAX)),
+        true => (!value.is_empty()).then(|| text::number(value.as_bytes()).unwrap_or(u64::MAX)),
         false => http_date(value)?.checked_sub(http_date(date?)?).or(Some(0)),
     }
 }
@@ -103,9 +103,9 @@ pub fn http_date(text: &str) -> Option<u64> {
     // Sun, 06 Nov 1994 08:49:37 GMT; Sunday, 06-Nov-94 08:49:37 GMT; Sun Nov  6 08:49:37 1994
     let parts = text.split([' ', ',', '-', ':']).filter(|part| !part.is_empty());
     let parts: Vec<&str, 8> = parts.skip(1).take(7).collect();
-    let number = |at: usize| {
+    let number = |at: usize| -> Option<u64> {
         let digits = parts.get(at).filter(|part| part.len() <= 4)?;
-        text::number(digits.as_bytes(), u64::MAX)
+        text::number(digits.as_bytes())
     };
     let is_asctime = number(0).is_none();
     let (day, month, year, time) = if is_asctime { (1, 0, 5, 2) } else { (0, 1, 2, 3) };

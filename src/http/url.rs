@@ -154,8 +154,8 @@ fn split_port(hostport: &str) -> Result<(&str, Option<u16>), NotUrl> {
     let port = match port {
         None | Some("") => None,
         Some(digits) => {
-            let port = number(digits.as_bytes(), u16::MAX.into()).filter(|port| *port != 0);
-            Some(port.ok_or(NotUrl::Port)? as u16)
+            let port = number(digits.as_bytes()).filter(|port| *port != 0);
+            Some(port.ok_or(NotUrl::Port)?)
         }
     };
     Ok((host, port))

@@ -125,7 +125,7 @@ fn parse(text: &[u8], record: &mut Record) -> Option<Entry> {
     let (head, rest) = split(text, b';')?;
     let (line, properties) = split(rest, b'\n').unwrap_or((rest, b""));
     let mut numbers = head.split(|b| *b == b',');
-    let mut number = || text::number(numbers.next()?, u64::MAX);
+    let mut number = || text::number(numbers.next()?);
     let (priority, sequence, monotonic) = (number()?, number()?, number()?);
 
     record.clear();

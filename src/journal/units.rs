@@ -343,7 +343,7 @@ impl Seen {
         }
         if *facts.message_id == *UNIT_PROCESS_EXIT {
             self.exit_code.clone_from(&facts.exit_code);
-            self.exit_status = number(&facts.exit_status, u32::MAX.into()).map(|status| status as u32);
+            self.exit_status = number(&facts.exit_status);
         }
     }
 }

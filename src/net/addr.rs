@@ -58,7 +58,7 @@ fn parse_ip(text: &str) -> Option<IpAddr> {
 pub(super) fn with_zone(ip: IpAddr, zone: &str, port: u16) -> Option<SocketAddr> {
     match ip {
         IpAddr::V6(ip) if !zone.is_empty() => {
-            let scope = number(zone.as_bytes()).or_else(|| interface_index(zone))?;
+            let scope = text::number(zone.as_bytes()).or_else(|| interface_index(zone))?;
             Some(SocketAddr::V6(SocketAddrV6::new(ip, port, 0, scope)))
         }
         ip => Some(SocketAddr::new(ip, port)),
@@ -102,11 +102,6 @@ pub fn put_address(ip: &IpAddr, out: &mut Text<'_>) {
         let digits = core::str::from_utf8(&digits).unwrap_or_default().trim_start_matches('0');
         out.str(if digits.is_empty() { "0" } else { digits });
     }
-}
-
-/// A decimal number.
-pub(super) fn number(text: &[u8]) -> Option<u32> {
-    text::number(text, u32::MAX.into()).map(|number| number as u32)
 }
 
 /// `localhost` and the names below it.

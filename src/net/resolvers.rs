@@ -7,10 +7,11 @@ use core::net::SocketAddr;
 use heapless::Vec;
 
 use super::Dial;
-use super::addr::{number, parse, with_zone};
+use super::addr::{parse, with_zone};
 use super::lines;
 use crate::sys::file::File;
 use crate::sys::sock::WAIT_MAX;
+use crate::text;
 
 /// Nameservers that are kept; glibc keeps three. Each has a socket to wait for.
 pub(super) const SERVERS_MAX: usize = WAIT_MAX;
@@ -97,7 +98,10 @@ impl Resolvers {
             self.search.clear();
             words.for_each(|word| self.domain(word));
         } else if key == b"options" {
-            words.filter_map(|word| word.strip_prefix(b"ndots:")).filter_map(number).for_each(|dots| self.ndots = dots);
+            words
+                .filter_map(|word| word.strip_prefix(b"ndots:"))
+                .filter_map(text::number)
+                .for_each(|dots| self.ndots = dots);
         }
     }
 
@@ -124,7 +128,7 @@ impl Resolvers {
         let with_port = || {
             let colon = text.iter().rposition(|b| *b == b':')?;
             let (address, port) = text.split_at_checked(colon)?;
-            Some((parse(address)?, number(port.get(1..)?)?.try_into().ok()?))
+            Some((parse(address)?, text::number(port.get(1..)?)?))
         };
         let found = parse(text).map(|address| (address, PORT)).or_else(with_port);
         let Some(server) = found.and_then(|((ip, zone), port)| with_zone(ip, zone, port)) else { return };

@@ -319,8 +319,13 @@ impl Policy {
         let mut result = Err(TlsError::UnknownIssuer);
         for is_owners in [true, false] {
             // Those of the owner first: where they do, the others are not read.
-            let others = if is_owners { Vec::new() } else { built_in() };
-            let roots = if is_owners { &self.roots } else { &others };
+            let others;
+            let roots = if is_owners {
+                &self.roots
+            } else {
+                others = built_in();
+                &others
+            };
             let path =
                 cert.verify_for_usage(ALGORITHMS.all, roots, intermediates, now, KeyUsage::server_auth(), None, None);
             result = match path {
@@ -512,12 +517,10 @@ fn common_name(mut name: Der<'_>) -> Option<&[u8]> {
 fn time(der: &mut Der<'_>) -> Option<u64> {
     let (tag, text) = der.any()?;
     let mut text = text.strip_suffix(b"Z")?;
-    let mut number = |digits: usize| {
+    let mut number = |digits: usize| -> Option<u64> {
         let (head, rest) = text.split_at_checked(digits)?;
         text = rest;
-        head.iter().try_fold(0u64, |n, digit| {
-            digit.is_ascii_digit().then(|| n.saturating_mul(10).saturating_add(u64::from(digit & 0xf)))
-        })
+        crate::text::number(head)
     };
     let year = match tag {
         GENERALIZED_TIME => number(4)?,

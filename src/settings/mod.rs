@@ -843,7 +843,7 @@ fn states(value: &str) -> Result<States, Refused> {
 fn number(value: &str, max: u64) -> Result<u64, Refused> {
     match value {
         "" => Err(Refused::Empty),
-        _ => text::number(value.as_bytes(), max).ok_or(Refused::Number),
+        _ => text::number(value.as_bytes()).filter(|n| *n <= max).ok_or(Refused::Number),
     }
 }
 

@@ -19,6 +19,24 @@ MACHINE = "0123456789abcdef0123456789abcdef"
 PATIENCE = 90
 
 
+def children_of(pid):
+    """The numbers of the processes that this one has made."""
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(child) for child in file.read().split()]
+
+
+def resident_kb(pid):
+    """Exact kilobytes of a process, from its page tables."""
+    with open(f"/proc/{pid}/smaps_rollup") as rollup:
+        return next(int(line.split()[1]) for line in rollup if line.startswith("Rss:"))
+
+
+def most_kb():
+    """What a whole process may take, code included: the design's limit. What a build without link-time optimisation has more of that, and of
+    the data that it comes with, is not counted."""
+    return 1536 + 5 * max(0, (os.path.getsize(BINARY) >> 10) - 750) // 4
+
+
 def sample(name):
     """A recorded file of tests/fixtures, unpacked."""
     return subprocess.run(["zstd", "-dqc", os.path.join(FIXTURES, name + ".zst")], check=True,

@@ -12,7 +12,7 @@ import threading
 import time
 import unittest
 
-from peers import BINARY, OK, PATIENCE, Pki, Root, Server
+from peers import BINARY, OK, PATIENCE, Pki, Root, Server, children_of, resident_kb
 
 CONFIG = b'{"ignition":{"version":"3.3.0"}}\n' * 1000
 MOST = 8 << 20
@@ -286,20 +286,18 @@ class Fallback(unittest.TestCase):
         found = self.written(root, cut - 16_384)
         self.assertEqual(self.names(root), ["fallback.new"])
         self.assertEqual(stat.S_IMODE(found.st_mode), 0o600)
-        with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
-            children = file.read().split()
-        self.assertEqual(len(children), 1)
-        for pid in [process.pid, *children]:
-            with open(f"/proc/{pid}/smaps_rollup") as file:
-                resident_kb = next(int(line.split()[1]) for line in file if line.startswith("Rss:"))
-            self.assertLess(resident_kb, 1536)
-        with open(f"/proc/{children[0]}/status") as file:
+        made = children_of(process.pid)
+        self.assertEqual(len(made), 1)
+        for pid in [process.pid, *made]:
+            resident = resident_kb(pid)
+            self.assertLess(resident, 1536)
+        with open(f"/proc/{made[0]}/status") as file:
             status = dict(line.split(":", 1) for line in file)
         self.assertEqual((status["NoNewPrivs"].strip(), status["Seccomp"].strip(), int(status["CapEff"], 16)), ("1", "2", 0))
         go_on.set()
         said = process.communicate(timeout=PATIENCE)[1]
         self.assertEqual((process.returncode, self.in_place(root)), (0, body), said)
-        print(f"fallback of 8 MiB over TLS: {resident_kb} KB resident")
+        print(f"fallback of 8 MiB over TLS: {resident} KB resident")
 
     def test_a_run_that_is_killed_leaves_nothing_that_counts(self):
         root = self.root(self.serve(OK))

@@ -11,7 +11,7 @@ import threading
 import time
 import unittest
 
-from peers import BINARY, MACHINE, OK, Pki, Root, Server, parse_export, sample
+from peers import BINARY, MACHINE, OK, Pki, Root, Server, children_of, most_kb, parse_export, resident_kb, sample
 
 REMOTE = "/lib/systemd/systemd-journal-remote"
 FOLDER = f"run/log/journal/{MACHINE}"
@@ -419,14 +419,13 @@ class Trouble(Case):
         self.assertTrue(heard.wait(PATIENCE))
         until(lambda: self.holds(good, "one"))
         writer.write("two")
-        with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
-            children = file.read().split()
-        self.assertEqual(len(children), 1)
+        made = children_of(process.pid)
+        self.assertEqual(len(made), 1)
         self.stop(process, status=1)
         # The other one was told the last.
         self.assertEqual(without_newer(self.parts(good)), without_newer(journalctl(writer.path)))
         self.assertEqual(process.said().count("not delivered to the end"), 1, process.said())
-        self.assertFalse(os.path.exists(f"/proc/{children[0]}"))
+        self.assertFalse(os.path.exists(f"/proc/{made[0]}"))
 
     def test_without_a_server_it_ends_in_time_and_says_so(self):
         root = self.root("http://127.0.0.1:9/")
@@ -456,8 +455,8 @@ class Trouble(Case):
         process = self.follow(root)
         for _ in range(2):
             self.assertTrue(heard.acquire(timeout=PATIENCE))
-            with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
-                os.kill(int(file.read()), signal.SIGSEGV)
+            [child] = children_of(process.pid)
+            os.kill(child, signal.SIGSEGV)
         until(lambda: self.holds(server, "one"))
         self.stop(process)
         self.assertEqual(without_newer(self.parts(server)), without_newer(journalctl(writer.path)))
@@ -475,8 +474,7 @@ class Trouble(Case):
         self.writer(root).write("one")
         process = self.follow(root)
         self.assertTrue(heard.wait(PATIENCE))
-        with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
-            child = file.read().strip()
+        [child] = children_of(process.pid)
         process.kill()
         process.wait()
 
@@ -523,22 +521,13 @@ class Quiet(Case):
         self.assertLessEqual(len(server.requests), 2 + 2 * (time.monotonic() - began))
         self.assertEqual(without_newer(self.parts(server)), without_newer(journalctl(writer.path)))
 
-    # Kilobytes of a whole process, code included. What a build without link-time optimisation has more of that, and of the data that it
-    # comes with, is not counted.
-    RSS_MAX = 1536 + 5 * max(0, (os.path.getsize(BINARY) >> 10) - 750) // 4
-
-    def rss(self, pid):
-        with open(f"/proc/{pid}/smaps_rollup") as rollup:
-            return next(int(line.split()[1]) for line in rollup if line.startswith("Rss:"))
-
     def test_memory_does_not_grow(self):
         seen = {"parent": [], "child": []}
 
         def behave(connection, server):
             connection.request()
-            with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
-                seen["child"].append(self.rss(file.read().split()[0]))
-            seen["parent"].append(self.rss(process.pid))
+            seen["child"].append(resident_kb(children_of(process.pid)[0]))
+            seen["parent"].append(resident_kb(process.pid))
             connection.sock.sendall(OK)
 
         server = self.server(behave, tls="p256")
@@ -551,7 +540,7 @@ class Quiet(Case):
         self.stop(process)
         self.assertGreaterEqual(len(server.requests), 60)
         for whose, found in seen.items():
-            self.assertLess(max(found), self.RSS_MAX, f"{whose}: {found}")
+            self.assertLess(max(found), most_kb(), f"{whose}: {found}")
             self.assertLessEqual(max(found[30:]), max(found[:30]) + 32, f"{whose}: {found}")
         print(f"resident KB: {', '.join(f'{whose} {max(found)}' for whose, found in seen.items())}")
 

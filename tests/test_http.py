@@ -6,7 +6,7 @@ import threading
 import time
 import unittest
 
-from peers import BINARY, MACHINE, OK, Pki, Root, Server
+from peers import BINARY, MACHINE, OK, Pki, Root, Server, children_of, most_kb, resident_kb
 
 
 def answer(status, *fields, body=b""):
@@ -221,19 +221,9 @@ class Http(unittest.TestCase):
 
 
 class Memory(unittest.TestCase):
-    # Kilobytes of the largest process, code included: the design's limit. What a build without link-time optimisation has more of that, and
-    # of the data that it comes with, is not counted.
-    RSS_MAX = 1536 + 5 * max(0, (os.path.getsize(BINARY) >> 10) - 750) // 4
-
     def test_large_zstd_fields_over_tls(self):
         """The decoder's buffers come on top of those of gzip and TLS."""
         found = []
-
-        def look():
-            with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
-                for pid in file.read().split():
-                    with open(f"/proc/{pid}/smaps_rollup") as rollup:
-                        found.append(next(int(line.split()[1]) for line in rollup if line.startswith("Rss:")))
 
         def behave(connection, server):
             connection.head()
@@ -242,7 +232,7 @@ class Memory(unittest.TestCase):
                 connection.file.read(size + 2)
                 chunks += 1
                 if chunks % 64 == 0:
-                    look()
+                    found.extend(map(resident_kb, children_of(process.pid)))
             connection.sock.sendall(OK)
 
         peer = Server(behave, tls="p256")
@@ -254,7 +244,7 @@ class Memory(unittest.TestCase):
         self.assertEqual(process.returncode, 0, said)
         self.assertIn(" 400 entries", said)
         self.assertGreater(len(found), 5)
-        self.assertLessEqual(max(found), self.RSS_MAX)
+        self.assertLessEqual(max(found), most_kb())
         print(f"ZSTD fields of 60 KB over TLS: {max(found)} KB resident")
 
 

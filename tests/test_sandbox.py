@@ -4,7 +4,7 @@ import subprocess
 import threading
 import unittest
 
-from peers import BINARY, Pki, Root, Server
+from peers import BINARY, Pki, Root, Server, children_of
 
 
 class Sandbox(unittest.TestCase):
@@ -28,8 +28,7 @@ class Sandbox(unittest.TestCase):
         binary = subprocess.Popen([BINARY, "--root", root.path, "failed"], stderr=subprocess.DEVNULL)
         try:
             self.assertTrue(self.heard.wait(30))
-            with open(f"/proc/{binary.pid}/task/{binary.pid}/children") as file:
-                child = file.read().split()[0]
+            child = children_of(binary.pid)[0]
             with open(f"/proc/{child}/status") as file:
                 status = dict(line.split(":", 1) for line in file)
             self.assertEqual(status["NoNewPrivs"].strip(), "1")

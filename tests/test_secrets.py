@@ -4,7 +4,7 @@ import subprocess
 import threading
 import unittest
 
-from peers import BINARY, Root, Server
+from peers import BINARY, Root, Server, children_of
 
 SECRET = "s3cr3t-7d1f4c52"
 
@@ -69,8 +69,7 @@ class Secrets(unittest.TestCase):
                     for _ in range(2):
                         self.assertTrue(heard.acquire(timeout=30))
                     self.assertEqual({request.headers["x-token"] for request in peer.requests}, {SECRET})
-                    with open(f"/proc/{binary.pid}/task/{binary.pid}/children") as file:
-                        child = file.read().split()[0]
+                    child = children_of(binary.pid)[0]
                     # The search is able to find it: in a process that may have to send it again.
                     self.assertTrue(self.holds(child))
                     self.assertFalse(self.holds(binary.pid))

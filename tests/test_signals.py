@@ -7,7 +7,7 @@ import threading
 import time
 import unittest
 
-from peers import BINARY, Root, Server
+from peers import BINARY, Root, Server, children_of
 
 
 class Ending(unittest.TestCase):
@@ -38,10 +38,6 @@ class Ending(unittest.TestCase):
             self.assertTrue(self.heard.acquire(timeout=30))
         return binary
 
-    def children(self, binary):
-        with open(f"/proc/{binary.pid}/task/{binary.pid}/children") as file:
-            return [int(pid) for pid in file.read().split()]
-
     def gone(self, pid):
         """Whether it has ended; one whose parent does not wait for it stays as a zombie."""
         try:
@@ -62,7 +58,7 @@ class Ending(unittest.TestCase):
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 with self.subTest(f"{connections} {number}"):
                     binary = self.start(connections)
-                    children = self.children(binary)
+                    children = children_of(binary.pid)
                     self.assertEqual(len(children), connections)
                     began = time.monotonic()
                     binary.send_signal(number)
@@ -81,7 +77,7 @@ class Ending(unittest.TestCase):
 
     def test_killed_it_leaves_no_process(self):
         binary = self.start(3)
-        children = self.children(binary)
+        children = children_of(binary.pid)
         self.assertEqual(len(children), 3)
         binary.kill()
         binary.communicate(timeout=10)
@@ -100,7 +96,7 @@ class Ending(unittest.TestCase):
 
     def test_a_sink_whose_process_dies(self):
         binary = self.start(2)
-        child = self.children(binary)[0]
+        child = children_of(binary.pid)[0]
         os.kill(child, signal.SIGSEGV)
         self.wait_for_the_end_of(child)
         binary.terminate()

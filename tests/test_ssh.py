@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from peers import BINARY, HERE, INSIDE, PATIENCE, InNamespace, Root, Server
+from peers import BINARY, HERE, INSIDE, PATIENCE, InNamespace, Root, Server, children_of
 
 CACHE = os.path.join(os.path.abspath(os.environ.get("CARGO_TARGET_DIR", os.path.join(HERE, "..", "target"))), "boot")
 TYPES = {"ssh-ed25519": ("ed25519",), "ssh-rsa": ("rsa", "-b", "4096"), "ecdsa-sha2-nistp256": ("ecdsa", "-b", "256"),
@@ -484,8 +484,7 @@ class Servers(InNamespace):
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.assertEqual(process.stdout.readline(), "ready\n")
-        with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
-            pid = file.read().split()[0]
+        pid = str(children_of(process.pid)[0])
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         for address in self.ADDRESSES:
             subprocess.run(["ip", "addr", "add", address, "dev", "lo", *(["nodad"] if ":" in address else [])], check=True)

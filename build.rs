@@ -21,10 +21,12 @@ fn main() {
     if !target.contains("-linux-") {
         panic!("rdreport is a Linux program; the target {target} is not Linux");
     }
-    if env::var("CARGO_CFG_TARGET_ENV").as_deref() == Ok("gnu") {
-        link_musl_into_gnu(&arch);
+    match env::var("CARGO_CFG_TARGET_ENV").as_deref() {
+        Ok("gnu") => link_musl_into_gnu(&arch),
+        // rustc brings it, and names it only to programs that use `std` or the crate `libc`.
+        _ => println!("cargo:rustc-link-arg-bins=-lc"),
     }
-    link_small();
+    link_small(take_lld());
     #[cfg(feature = "roots")]
     write_roots();
 }
@@ -111,18 +113,36 @@ fn is_glibc(dir: &Path) -> bool {
     dir.join("libc_nonshared.a").is_file()
 }
 
+/// Takes LLVM's linker, which rustc brings, but takes by itself only for x86-64 with glibc; gives whether there is one.
+fn take_lld() -> bool {
+    let output_of = |program: &Path, argument: &[&str]| {
+        let output = Command::new(program).args(argument).output();
+        output.map_or(String::new(), |output| String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let sysroot = output_of(Path::new(&env::var_os("RUSTC").unwrap()), &["--print", "sysroot"]);
+    let rustc_s = Path::new(sysroot.trim()).join("lib/rustlib").join(env::var("HOST").unwrap()).join("bin/gcc-ld");
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut dirs = [rustc_s].into_iter().chain(env::split_paths(&path));
+    // One of before LLVM 20 does not know all that is asked of it.
+    let dir = dirs.find(|dir| output_of(&dir.join("ld.lld"), &["--help"]).contains(ORDER));
+    let Some(dir) = dir else { return false };
+    // A compiler for another machine does not look for it on the path.
+    println!("cargo:rustc-link-arg-bins=-B{}", dir.display());
+    println!("cargo:rustc-link-arg-bins=-fuse-ld=lld");
+    true
+}
+
+/// Has lld lay functions that are alike together, which the compressors of initramfs images reward (1.3 KB with zstd -19).
+const ORDER: &str = "--bp-compression-sort=";
+
 /// Flags that make the file small. Each with its reason; figures in size-report.
-fn link_small() {
+fn link_small(is_lld: bool) {
     let script = Path::new(&env::var("CARGO_MANIFEST_DIR").unwrap()).join("link.ld");
     for flag in [
         // Unwind tables: nothing unwinds with panic=abort, but the prebuilt core and alloc carry them.
         &*format!("-Wl,-T,{}", script.display()),
         "-Wl,--no-eh-frame-hdr",
-        // Functions with the same code become one.
-        "-Wl,--icf=all",
         "-Wl,--gc-sections",
-        // Functions that are alike lie together, which the compressors of initramfs images reward (1.3 KB with zstd -19).
-        "-Wl,--bp-compression-sort=function",
         "-Wl,--build-id=none",
         // No dynamic relocation exists to be protected after.
         "-Wl,-z,norelro",
@@ -131,4 +151,11 @@ fn link_small() {
     ] {
         println!("cargo:rustc-link-arg-bins={flag}");
     }
+    if !is_lld {
+        println!("cargo:warning=no ld.lld of LLVM 20 or later was found: the binary becomes 3 KB larger");
+        return;
+    }
+    // Functions with the same code become one.
+    println!("cargo:rustc-link-arg-bins=-Wl,--icf=all");
+    println!("cargo:rustc-link-arg-bins=-Wl,{ORDER}function");
 }

@@ -33,6 +33,8 @@ pub enum NetError {
     Unresolved,
     /// A name, and no nameserver in any of the places ([`crate::net::NAMESERVER_PLACES`] and the command line).
     NoNameserver,
+    /// A name, and this build asks no nameservers.
+    NoLookup,
     /// No nameserver answered in time.
     NameserverSilent,
     /// The nameservers said that they cannot answer, with this code (RFC 1035 section 4.1.1: 2 a failure of theirs, 5 a refusal).

@@ -85,16 +85,24 @@ usage: rdreport [--root DIR] VERB [options]
                        after the boot, and report nothing if that is over by then
       --force          report again what was reported, or success after a failure
   journal              write the journal to standard output
-      --format NAME    export, json, short or raw (a tar of the files)
-      --gzip           compressed
 ";
 
-#[cfg(feature = "follow")]
-const FOLLOW: &str = "  follow               send the journal to its sinks while it grows, until SIGTERM\n";
-#[cfg(not(feature = "follow"))]
-const FOLLOW: &str = "";
+const FORMATS: &str = if cfg!(feature = "formats") {
+    "      --format NAME    export, json, short or raw (a tar of the files)\n"
+} else {
+    "      --format NAME    export\n"
+};
 
-const ABOUT_REST: &str = "  check [-]            say what the kernel command line means; '-' reads one from
+const GZIP: &str = "      --gzip           compressed\n";
+
+const FOLLOW: &str = if cfg!(feature = "follow") {
+    "  follow               send the journal to its sinks while it grows, until SIGTERM\n"
+} else {
+    ""
+};
+
+const ABOUT_REST: &str = "\
+  check [-]            say what the kernel command line means; '-' reads one from
                        standard input
       --network        say nothing; exit status 0 if a report needs the network
   --version, --help
@@ -185,6 +193,7 @@ impl<'a> Run<'a> {
                 .add(&["the kernel's random numbers are not ready: the keys of TLS are made of what else there is"]);
         }
         if let Some(Found { name, why: Why::Setting }) = platform
+            && cfg!(feature = "cloud")
             && name != "none"
             && !platform::is_known(name)
         {
@@ -208,7 +217,7 @@ impl<'a> Run<'a> {
         let status = settings.url.iter().filter(|_| is_on).map(|url| ("url", *url));
         let journal = settings.journal.iter().filter(|_| is_follow || settings.journal_on.contains(self.state));
         let is_fetched = !is_follow && self.state == State::Failed;
-        let fallback = settings.fallback.filter(|_| is_fetched).map(|url| ("fallback", url));
+        let fallback = settings.fallback().filter(|_| is_fetched).map(|url| ("fallback", url));
         for (key, value) in status.chain(journal.map(|url| ("journal", *url))).chain(fallback) {
             let is_journal = key == "journal";
             let target = match key {
@@ -277,7 +286,7 @@ struct SinkOf<'a> {
 impl SinkOf<'_> {
     /// Whether it is no sink, but the configuration that is fetched.
     fn is_fallback(&self) -> bool {
-        self.target.kind == Kind::Fetch
+        self.target.kind.is_fetched()
     }
 
     /// Whether the status is a head start ahead of it.
@@ -377,9 +386,9 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     if goes_on && !is_asked_for && clouds.iter().any(|service| service.needs_network) && !net::is_up() {
         clouds.retain(|service| !service.needs_network);
     }
-    let acts = !goes_on && settings.action != Action::None;
-    let fetches = state == State::Failed && settings.fallback.is_some();
-    let ssh_user = settings.ssh.filter(|_| cfg!(feature = "ssh") && state == State::Failed);
+    let acts = !goes_on && settings.action() != Action::None;
+    let fetches = state == State::Failed && settings.fallback().is_some();
+    let ssh_user = settings.ssh().filter(|_| state == State::Failed);
     let does_more = acts || fetches || ssh_user.is_some();
     if settings.is_idle() && clouds.is_empty() && !does_more {
         print_warnings(&warnings);
@@ -417,7 +426,8 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
             clouds.iter().try_for_each(|service| service.describe(out))?;
             ssh_user.map_or(Ok(()), |name| ssh::describe(root, name, &settings, out))?;
             let unless = if fetches { ", unless rdreport-fallback.target is started" } else { "" };
-            if acts { put_all(out, &["    then: ", settings.action.as_str(), unless, "\n"]) } else { Ok(()) }
+            let acts = cfg!(feature = "action") && acts;
+            if acts { put_all(out, &["    then: ", settings.action().as_str(), unless, "\n"]) } else { Ok(()) }
         });
     }
     let Ok(mut id) = new_id() else {
@@ -503,7 +513,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         };
         console::print(root, line(&mut words, &mut buf));
     }
-    let mut is_superseded = lock.has_sent(fallback::STARTED);
+    let mut is_superseded = cfg!(feature = "fallback") && lock.has_sent(fallback::STARTED);
     if !is_superseded && fallback.is_some_and(|number| lock.has_sent(number)) {
         let started = start_unit(root, c"rdreport-fallback.target", &stop);
         let mut words = |line: &mut Text<'_>| words::started("rdreport-fallback.target", started, line);
@@ -524,11 +534,11 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     }
     // What cannot be used as it is set cannot be delivered by another run either.
     lock.settle(undelivered == bad);
-    let mut tell = |step| say(&mut |line| words::action(settings.action, step, line));
+    let mut tell = |step| say(&mut |line| words::action(settings.action(), step, line));
     if acts && is_superseded {
         tell(Step::Superseded);
     } else if acts {
-        action::act(root, settings.action, settings.action_delay_s, &kernel, &stop, &mut tell);
+        action::act(root, settings.action(), settings.action_delay_s, &kernel, &stop, &mut tell);
     }
     if undelivered == 0 { DONE } else { UNDELIVERED }
 }
@@ -556,7 +566,7 @@ impl Telling<'_> {
     ) -> (u8, usize) {
         let (run, root, settings) = (self.run, self.run.root, self.run.settings);
         let device = match job {
-            Job::Sink(sink) if sink.target.kind == Kind::Device => {
+            Job::Sink(sink) if sink.target.kind.is_device() => {
                 Some(device::open(root, &sink.target.url, self.deadline))
             }
             Job::Sink(sink) if sink.is_fallback() => Some(fallback::open(root)),
@@ -681,7 +691,7 @@ fn follow(root: &Root) -> u8 {
     let stop = Stop::listen();
     let mut send = |number: usize, part: &Part, source: &mut Source, said: &mut [u8; WORDS_MAX]| {
         let Some(sink) = sinks.get(number) else { return (UNDELIVERED, 0) };
-        let device = (sink.target.kind == Kind::Device).then(|| device::open(root, &sink.target.url, part.deadline));
+        let device = (sink.target.kind.is_device()).then(|| device::open(root, &sink.target.url, part.deadline));
         sandbox::enter(root);
         let mut delivery = run.delivery(part.deadline);
         delivery.part = Some(part.number);
@@ -705,8 +715,7 @@ fn follow(root: &Root) -> u8 {
             _ => say_at_last(root, &mut print),
         }
     };
-    let mut followers: Vec<Follower> =
-        sinks.iter().map(|sink| Follower::new(sink.target.kind == Kind::Device)).collect();
+    let mut followers: Vec<Follower> = sinks.iter().map(|sink| Follower::new(sink.target.kind.is_device())).collect();
     // What takes over from an initramfs removes its files.
     let was_initramfs = is_initramfs(root);
     let mut is_left = || was_initramfs && !is_initramfs(root);
@@ -879,8 +888,8 @@ fn check(root: &Root, stdin: bool, network: bool) -> u8 {
     let platform = cloud::recognise(&settings, cmdline, root);
     if network {
         let is_far = |url: &&str| !["file:", "vsock:"].iter().any(|near| url.starts_with(near));
-        let needs = settings.url.iter().chain(&settings.journal).chain(&settings.fallback).any(is_far)
-            || settings.ssh.is_some()
+        let needs = settings.url.iter().chain(&settings.journal).chain(&settings.fallback()).any(is_far)
+            || settings.ssh().is_some()
             || cloud::needs_network(platform.as_ref(), &settings, cmdline, root);
         return if needs { DONE } else { UNDELIVERED };
     }
@@ -917,7 +926,7 @@ fn check(root: &Root, stdin: bool, network: bool) -> u8 {
             put_all(out, &["  ", state.as_str(), if is_nothing { ": nothing\n" } else { ":\n" }])?;
             sinks.iter().try_for_each(|sink| describe(&run, sink, out))?;
             clouds.iter().try_for_each(|service| service.describe(out))?;
-            if let Some(name) = settings.ssh.filter(|_| cfg!(feature = "ssh") && state == State::Failed) {
+            if let Some(name) = settings.ssh().filter(|_| state == State::Failed) {
                 ssh::describe(root, name, &settings, out)?;
             }
         }
@@ -972,7 +981,7 @@ fn describe(run: &Run<'_>, sink: &SinkOf<'_>, out: &mut dyn Sink) -> Result<(), 
         None if sink.is_journal => put_all(out, &[", not compressed"])?,
         None => {}
     }
-    if sink.target.kind == Kind::Device {
+    if sink.target.kind.is_device() {
         return put_all(out, &["\n"]);
     }
     if sink.is_journal {
@@ -997,7 +1006,7 @@ fn describe(run: &Run<'_>, sink: &SinkOf<'_>, out: &mut dyn Sink) -> Result<(), 
 
 /// The proxy that the settings name.
 fn proxy<'a>(settings: &Settings<'a>, warnings: &mut Warnings) -> Option<Url<'a>> {
-    let value = settings.proxy?;
+    let value = settings.proxy()?;
     match Url::parse(value) {
         Ok(url) if !url.tls => Some(url),
         _ => {
@@ -1080,11 +1089,11 @@ fn show_client(root: &Root, cert_path: &str, key_path: &str, trust: &mut Trust, 
 }
 
 fn help(out: &mut dyn Sink) -> Result<(), Error> {
-    put_all(out, &[ABOUT, FOLLOW, ABOUT_REST])?;
+    put_all(out, &[ABOUT, FORMATS, GZIP, FOLLOW, ABOUT_REST])?;
     for key in KEYS {
         put_all(out, &["  ", PREFIX, key.name, if key.value.is_empty() { "" } else { "=" }, key.value, "\n"])?;
         put_all(out, &["      ", key.help, " [", key.default, "]"])?;
-        put_all(out, &[if key.works { "\n" } else { " (not in this version yet)\n" }])?;
+        put_all(out, &[if key.works { "\n" } else { " (not in this build)\n" }])?;
     }
     Ok(())
 }

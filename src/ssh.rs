@@ -183,7 +183,7 @@ pub fn describe(root: &Root, name: &str, settings: &Settings<'_>, out: &mut dyn 
 
 /// Warns of what [`open`] would miss.
 pub fn warn(root: &Root, settings: &Settings<'_>, platform: &str, warnings: &mut Warnings) {
-    if settings.ssh.is_none() {
+    if settings.ssh().is_none() {
         return;
     }
     if settings.ssh_key.is_empty() && ignition::configurations(root, platform).is_empty() {

@@ -20,6 +20,18 @@ pub enum Kind {
     Fetch,
 }
 
+impl Kind {
+    /// Whether it is a device or a file.
+    pub fn is_device(self) -> bool {
+        cfg!(feature = "device") && self == Self::Device
+    }
+
+    /// Whether it is no sink, but the configuration that is fetched.
+    pub fn is_fetched(self) -> bool {
+        cfg!(feature = "fallback") && self == Self::Fetch
+    }
+}
+
 /// A sink, ready to be connected to.
 pub struct Target {
     /// How it is sent there.
@@ -37,7 +49,7 @@ pub struct Target {
 pub enum NoTarget {
     /// Not a URL.
     Url(NotUrl),
-    /// A scheme of the design that this version does not speak.
+    /// A scheme of the design that this build does not speak.
     Later,
     /// With its variables replaced it is too long.
     TooLong,
@@ -55,9 +67,18 @@ pub enum NoTarget {
     RawSecrets,
 }
 
-/// Schemes that are recognised, and said to be for later.
-const LATER: [&str; 8] =
-    ["loki+http", "otlp+http", "splunk+http", "syslog+tcp:", "syslog+tls:", "syslog+udp:", "vsock:", "vsock-stream:"];
+/// Schemes that are recognised, and said not to be spoken here; what is left of `file:` is that of a build without it.
+const LATER: [&str; 9] = [
+    "file:",
+    "loki+http",
+    "otlp+http",
+    "splunk+http",
+    "syslog+tcp:",
+    "syslog+tls:",
+    "syslog+udp:",
+    "vsock:",
+    "vsock-stream:",
+];
 
 /// Where the variables of a value come from.
 pub struct Variables<'a> {
@@ -103,7 +124,9 @@ pub fn status(value: &str, variables: &Variables<'_>) -> Result<UrlText, NoTarge
 
 /// Reads a journal sink's URL. `?format=` and `?gzip=` are for us and not sent on, but for `put+`, whose query is signed.
 pub fn journal(value: &str, variables: &Variables<'_>, level: u8) -> Result<Target, NoTarget> {
-    if let Some(path) = value.strip_prefix("file:") {
+    if cfg!(feature = "device")
+        && let Some(path) = value.strip_prefix("file:")
+    {
         return device(path.strip_prefix("//").unwrap_or(path), variables);
     }
     let (kind, rest) = if let Some(rest) = value.strip_prefix("put+") {

@@ -63,7 +63,7 @@ pub fn no_target(why: NoTarget) -> &'static str {
         NoTarget::Url(NotUrl::Host) => "has no valid host",
         NoTarget::Url(NotUrl::Port) => "has no valid port",
         NoTarget::Url(NotUrl::Character) => "holds white space or a control character",
-        NoTarget::Later => "asks for a transport or format that this version does not speak yet",
+        NoTarget::Later => "asks for a transport that this build does not speak",
         NoTarget::TooLong => "is too long once its variables are replaced",
         NoTarget::Variable => "holds a ${variable} that is not known",
         NoTarget::Path => "has no path from / on behind file:",
@@ -76,7 +76,7 @@ pub fn no_target(why: NoTarget) -> &'static str {
         NoTarget::RawSecrets => {
             "asks for files as they are, in which no secret is masked; set rd.report.journal.redact=off"
         }
-        NoTarget::Option => "has a ?format= or ?gzip= that is not known",
+        NoTarget::Option => "has a ?format= or ?gzip= that this build does not know",
     }
 }
 
@@ -281,6 +281,9 @@ pub fn ended<'a, 'b>(not_done: &str, ended: Ended, out: &'a mut Text<'b>) -> &'a
 fn net(error: NetError, out: &mut Text<'_>) {
     match error {
         NetError::Unresolved => out.str("the host name does not exist; check the URL, or set rd.report.dns="),
+        NetError::NoLookup => {
+            out.str("this build asks no nameservers and /etc/hosts has no such name; use an address in the URL")
+        }
         NetError::NoNameserver => {
             out.str("no nameserver is known for the host name (looked at rd.report.dns=, ip=, nameserver=");
             for place in NAMESERVER_PLACES {

@@ -40,12 +40,12 @@ class Arguments(unittest.TestCase):
         self.assertEqual(result.returncode, 0)
         with open(os.path.join(HERE, "..", "README.md")) as file:
             readme = re.findall(r"^\| `([a-z0-9.]+)` \| (?:`([^`]*)`)? ?\| ([^|]*) \| (.*) \|$", file.read(), re.M)
-        told = re.findall(r"^  rd\.report\.([a-z0-9.]+)=?(.*)\n      (.*) \[(.*)\]( \(not in this version yet\))?$",
+        told = re.findall(r"^  rd\.report\.([a-z0-9.]+)=?(.*)\n      (.*) \[(.*)\]( \(not in this build\))?$",
                           result.stdout, re.M)
         self.assertGreater(len(told), 20)
         rows = [(key, value.replace("\\", "").strip(), default.strip(), text.strip())
                 for key, value, default, text in readme]
-        later = " *(not in this version yet)*"
+        later = " *(not in this build)*"
         self.assertEqual(rows, [(key, value, default, text + (later if is_later else ""))
                                 for key, value, text, default, is_later in told])
 

@@ -1,4 +1,4 @@
-"""A build without TLS, the least there is: what it sends, and what it says of what it cannot do."""
+"""A build without any feature, the least there is: what it sends, and what it says of what it cannot do."""
 import json
 import os
 import subprocess
@@ -10,7 +10,7 @@ from peers import HERE, Root, Server
 QUICK = {"CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"}
 
 
-class WithoutTls(unittest.TestCase):
+class WithoutAny(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         project = os.path.dirname(HERE)
@@ -20,7 +20,8 @@ class WithoutTls(unittest.TestCase):
         cls.binary = os.path.join(target, "release", "rdreport")
 
     def run_in(self, root, *args):
-        return subprocess.run([self.binary, "--root", root.path, *args], capture_output=True, text=True, timeout=60)
+        return subprocess.run([self.binary, "--root", root.path, *args], capture_output=True, text=True, errors="replace",
+                              timeout=60)
 
     def root(self, cmdline):
         root = Root(cmdline)
@@ -57,6 +58,60 @@ class WithoutTls(unittest.TestCase):
         result = self.run_in(self.root(f"rd.report.url={server.url('/')}"), "failed")
         self.assertEqual(result.returncode, 1)
         self.assertIn(": not delivered: ", result.stderr)
+
+    def test_names_are_those_of_hosts_alone(self):
+        server = self.serve()
+        root = self.root(f"rd.report.url=http://here.example:{server.port}/ rd.report.url=http://there.example/ "
+                         "rd.report.dns=127.0.0.1 rd.report.action.delay=5")
+        root.write("etc/hosts", "127.0.0.1 here.example\n")
+        result = self.run_in(root, "failed")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("rd.report.dns: recognised, but this build does not act on it", result.stderr)
+        self.assertIn("there.example/: not delivered: this build asks no nameservers and /etc/hosts has no such name; "
+                      "use an address in the URL", result.stderr)
+        self.assertEqual(len(server.requests), 1)
+
+    def test_what_is_left_out_is_refused_by_name(self):
+        server = self.serve()
+        url = server.url("/journal")
+        root = self.root(f"rd.report.journal={url} rd.report.journal=file:/dev/port rd.report.journal={url}?format=json "
+                         "rd.report.proxy=http://127.0.0.1:1 rd.report.fallback=http://127.0.0.1:1/f.ign "
+                         "rd.report.action=panic rd.report.clock=lenient")
+        root.write("dev/port", "")
+        result = self.run_in(root, "failed")
+        self.assertEqual(result.returncode, 1)
+        for key in ("proxy", "fallback", "action", "clock"):
+            self.assertIn(f"rd.report.{key}: recognised, but this build does not act on it", result.stderr)
+        self.assertIn("rd.report.journal=file:/dev/port asks for a transport that this build does not speak", result.stderr)
+        self.assertIn("/journal?*** has a ?format= or ?gzip= that this build does not know", result.stderr)
+        self.assertNotIn("panic", result.stderr.replace("rd.report.action=panic", ""))
+        # What is left is delivered all the same, as it always is, past the proxy that is none.
+        self.assertEqual([request.target for request in server.requests], ["/journal"])
+        self.assertIn(b"\nMESSAGE=", server.requests[0].text())
+        with open(os.path.join(root.path, "dev/port"), "rb") as port:
+            self.assertEqual(port.read(), b"")
+        self.assertFalse(os.path.exists(os.path.join(root.path, "run/rdreport/fallback.ign")))
+        self.assertEqual(self.run_in(root, "check", "--network").returncode, 0)
+        self.assertEqual(self.run_in(self.root("rd.report.fallback=http://192.0.2.1/"), "check", "--network").returncode, 1)
+
+    def test_the_export_format_is_the_only_one(self):
+        root = self.root("")
+        self.assertIn("\nMESSAGE=", self.run_in(root, "journal").stdout)
+        self.assertIn("\nMESSAGE=", self.run_in(root, "journal", "--format", "export").stdout)
+        self.assertEqual(self.run_in(root, "journal", "--format", "json").returncode, 2)
+        said = self.run_in(root, "--help").stdout
+        self.assertIn("--format NAME    export\n", said)
+        self.assertRegex(said, r"rd\.report\.proxy=URL\n.*\(not in this build\)\n")
+
+    def test_the_kernels_log_is_no_journal(self):
+        server = self.serve()
+        root = Root(f"rd.report.journal={server.url('/')}", journal=None)
+        self.addCleanup(root.remove)
+        root.write("dev/kmsg", "6,1,1,-;a line\n")
+        result = self.run_in(root, "failed")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("no journal", result.stderr)
+        self.assertEqual(server.requests, [])
 
 
 if __name__ == "__main__":

@@ -238,7 +238,7 @@ pub fn is_asked_for(settings: &Settings<'_>, cmdline: &[u8]) -> bool {
     let is_set = |key| settings.cloud(key).is_some();
     let is_wanted = settings.platform.is_some() || !settings.is_idle() || URLS.iter().any(|(_, key)| is_set(*key));
     let is_one = |word: Word<'_>| PROVISIONING.iter().any(|key| same_key(word.key, key.as_bytes()));
-    is_wanted || is_set(CloudKey::AwsStack) || Words::new(cmdline).any(is_one)
+    cfg!(feature = "cloud") && (is_wanted || is_set(CloudKey::AwsStack) || Words::new(cmdline).any(is_one))
 }
 
 /// Whether a report of any state to the cloud needs the network to be set up.

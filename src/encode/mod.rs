@@ -42,11 +42,18 @@ impl Format {
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "export" => Self::Export,
-            "json" => Self::Json,
-            "short" => Self::Short,
-            "raw" => Self::Raw,
+            "json" if cfg!(feature = "formats") => Self::Json,
+            "short" if cfg!(feature = "formats") => Self::Short,
+            "raw" if cfg!(feature = "formats") => Self::Raw,
             _ => return None,
         })
+    }
+}
+
+impl Format {
+    /// Whether it is of files as they are.
+    pub fn is_archive(self) -> bool {
+        cfg!(feature = "formats") && matches!(self, Self::Raw | Self::Unknown)
     }
 }
 
@@ -69,7 +76,7 @@ pub fn stream(source: &mut Source, format: Format, max: Option<u64>, sink: &mut 
     source.rewind();
     let mut writer =
         Writer { source, format, json: json::Json::new(format == Format::JsonLines), stats: Stats::default() };
-    if matches!(format, Format::Raw | Format::Unknown) {
+    if format.is_archive() {
         let first = if format == Format::Raw { 0 } else { writer.source.first_unknown() };
         let mut out = Buffer::new(sink);
         tar::archive(writer.source, first, &mut out)?;
@@ -159,6 +166,7 @@ impl Writer<'_> {
 
     fn entry(&mut self, entry: &Entry, out: &mut Buffer) -> Result<(), Error> {
         match self.format {
+            _ if !cfg!(feature = "formats") => export::entry(self.source, entry, out),
             Format::Export => export::entry(self.source, entry, out),
             Format::Json | Format::JsonLines => self.json.entry(self.source, entry, out),
             Format::Short => short::entry(self.source, entry, out),

@@ -17,7 +17,7 @@ const HEAD_MAX: usize = 8192;
 
 /// The proxy to go through to the server of `url`: none for what is on this machine or link, such as a cloud's metadata service.
 pub fn on_the_way<'a>(proxy: Option<Url<'a>>, url: &Url<'_>) -> Option<Url<'a>> {
-    proxy.filter(|_| !is_near(url.host))
+    proxy.filter(|_| cfg!(feature = "proxy") && !is_near(url.host))
 }
 
 /// Asks the proxy at the other end of `transport` for a tunnel to the server of `url`.

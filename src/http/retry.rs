@@ -74,7 +74,7 @@ pub fn is_transient(error: Error) -> bool {
             | NetError::Timeout
             | NetError::PeerSpoke => true,
             // These were waited for already, or will not change.
-            NetError::NoRoute | NetError::NoNameserver | NetError::Unresolved => false,
+            NetError::NoRoute | NetError::NoNameserver | NetError::NoLookup | NetError::Unresolved => false,
         },
         // 80 is an internal error there (RFC 8446 section 6).
         Error::Tls(e) => {

@@ -28,7 +28,7 @@ pub(super) struct Kmsg {
     left: u32,
     /// The sequence numbers of the first record that is given, and of the one behind the last.
     first: u64,
-    pub(super) behind: u64,
+    behind: u64,
     boot_id: Id,
     /// When the machine was booted, µs since 1970, by the clock now.
     booted: u64,
@@ -88,6 +88,12 @@ impl Kmsg {
                 return Some(entry);
             }
         }
+    }
+
+    /// The sequence number behind that of the last record.
+    #[cfg(feature = "follow")]
+    pub(super) fn behind(&self) -> u64 {
+        self.behind
     }
 
     /// The source of sequence numbers: they begin anew with each boot.

@@ -156,8 +156,8 @@ impl Source {
         self.key_lines = positions.key_lines;
         let mut new = 0u64;
         if let Some(kmsg) = &mut self.kmsg {
-            let from = positions.move_end(&kmsg.seqnum_id(), kmsg.behind);
-            new = kmsg.behind.saturating_sub(from);
+            let from = positions.move_end(&kmsg.seqnum_id(), kmsg.behind());
+            new = kmsg.behind().saturating_sub(from);
             kmsg.set_first(from);
         }
         for stream in &mut self.files {

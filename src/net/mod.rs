@@ -157,6 +157,7 @@ pub fn is_up() -> bool {
 fn attempt(dial: &Dial<'_>, host: &str, port: u16, deadline: Deadline) -> Result<Socket, NetError> {
     let peers = match addr::literal(host, port).or_else(|| hosts::lookup(dial.root, host, port)) {
         Some(peers) => peers,
+        None if !cfg!(feature = "dns") => return Err(NetError::NoLookup),
         None => lookup::lookup(dial, host, port, deadline)?,
     };
     // The interface of a zone, or one with a link-local address, is not there yet.

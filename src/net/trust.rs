@@ -156,14 +156,14 @@ impl Trust {
         Arc::make_mut(&mut self.0).clock.is_lenient = true;
     }
 
-    /// Whether times are looked at at all: neither for pinned keys nor where any certificate is accepted.
+    /// Whether a time that was told would matter: neither for pinned keys nor where any certificate is accepted.
     pub fn looks_at_times(&self) -> bool {
-        self.0.pins.is_empty() && !self.0.is_insecure
+        cfg!(feature = "clock") && self.0.pins.is_empty() && !self.0.is_insecure
     }
 
     /// Whether a time that was told would be used in place of the clock's, were it known.
     pub fn believes_dates(&self) -> bool {
-        self.0.clock.is_lenient && self.0.clock.told_s == 0
+        cfg!(feature = "clock") && self.0.clock.is_lenient && self.0.clock.told_s == 0
     }
 
     /// Whether a server has told the time.

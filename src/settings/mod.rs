@@ -150,8 +150,7 @@ pub struct Settings<'a> {
     pub platform: Option<&'a str>,
     /// By [`CloudKey`].
     cloud: [Option<&'a str>; CLOUD_KEYS],
-    /// What is done in the end.
-    pub action: Action,
+    action: Action,
     /// Seconds before it.
     pub action_delay_s: u32,
     /// Seconds in all, if set.
@@ -172,8 +171,7 @@ pub struct Settings<'a> {
     pub insecure: bool,
     /// A clock that is ahead of the server's is not believed.
     pub clock_lenient: bool,
-    /// HTTP proxy.
-    pub proxy: Option<&'a str>,
+    proxy: Option<&'a str>,
     /// Nameservers.
     pub dns: List<'a, LIST_MAX>,
     /// Secrets in the journal are masked.
@@ -182,12 +180,10 @@ pub struct Settings<'a> {
     pub journal_max: Option<u64>,
     /// Whether the journal is sent while it grows, where that was said.
     pub follow: Option<bool>,
-    /// URL of a configuration to fetch on failure.
-    pub fallback: Option<&'a str>,
+    fallback: Option<&'a str>,
     /// Its hash, as it is written; one that is none counts as one that does not fit.
     pub fallback_sha512: Option<&'a str>,
-    /// User to create on failure.
-    pub ssh: Option<&'a str>,
+    ssh: Option<&'a str>,
     /// Its public keys.
     pub ssh_key: List<'a, LIST_MAX>,
 }
@@ -250,7 +246,7 @@ pub struct Key {
     pub default: &'static str,
     /// What it does, in one line.
     pub help: &'static str,
-    /// Whether this version acts on it. The others are recognised, so that a command line written for a later version gives no typing
+    /// Whether this build acts on it. The others are recognised, so that a command line written for another build gives no typing
     /// errors, and warned about.
     pub works: bool,
     /// Whether its value may appear on the console.
@@ -412,7 +408,7 @@ pub static KEYS: &[Key] = &[
         value: "ACTION",
         default: "none",
         help: "after a failure was reported: none, panic, reboot, poweroff",
-        works: true,
+        works: cfg!(feature = "action"),
         secret: false,
         set: |s, v| {
             s.action = *Action::ALL.iter().find(|action| action.as_str() == v).ok_or(Refused::Unknown)?;
@@ -424,7 +420,7 @@ pub static KEYS: &[Key] = &[
         value: "SECONDS",
         default: "0",
         help: "wait before the action",
-        works: true,
+        works: cfg!(feature = "action"),
         secret: false,
         set: |s, v| seconds(v).map(|v| s.action_delay_s = v),
     },
@@ -511,7 +507,7 @@ pub static KEYS: &[Key] = &[
         value: "strict|lenient",
         default: "strict",
         help: "lenient: a clock that is ahead of the server's does not make its certificate expired",
-        works: true,
+        works: cfg!(feature = "clock"),
         secret: false,
         set: |s, v| {
             s.clock_lenient = match v {
@@ -527,7 +523,7 @@ pub static KEYS: &[Key] = &[
         value: "URL",
         default: "none",
         help: "HTTP proxy, http://[user:password@]host:port; never used for link-local and loopback addresses",
-        works: true,
+        works: cfg!(feature = "proxy"),
         secret: true,
         set: |s, v| text(&mut s.proxy, v),
     },
@@ -536,7 +532,7 @@ pub static KEYS: &[Key] = &[
         value: "ADDRESS",
         default: "what the initramfs has",
         help: "nameserver; repeatable",
-        works: true,
+        works: cfg!(feature = "dns"),
         secret: false,
         set: |s, v| push(&mut s.dns, v),
     },
@@ -572,7 +568,7 @@ pub static KEYS: &[Key] = &[
         value: "URL",
         default: "none",
         help: "configuration to fetch on failure, for what rdreport-fallback.target starts",
-        works: true,
+        works: cfg!(feature = "fallback"),
         secret: true,
         set: |s, v| text(&mut s.fallback, v),
     },
@@ -581,7 +577,7 @@ pub static KEYS: &[Key] = &[
         value: "HASH",
         default: "none",
         help: "its SHA-512, hexadecimal, with 'sha512-' before it or without",
-        works: true,
+        works: cfg!(feature = "fallback"),
         secret: false,
         set: |s, v| {
             // One that cannot be one is kept: it must not become none.
@@ -687,6 +683,26 @@ impl<'a> Settings<'a> {
         self.url.is_empty() && self.journal.is_empty()
     }
 
+    /// What is done in the end.
+    pub fn action(&self) -> Action {
+        if cfg!(feature = "action") { self.action } else { Action::None }
+    }
+
+    /// HTTP proxy.
+    pub fn proxy(&self) -> Option<&'a str> {
+        self.proxy.filter(|_| cfg!(feature = "proxy"))
+    }
+
+    /// URL of a configuration to fetch on failure.
+    pub fn fallback(&self) -> Option<&'a str> {
+        self.fallback.filter(|_| cfg!(feature = "fallback"))
+    }
+
+    /// User to create on failure.
+    pub fn ssh(&self) -> Option<&'a str> {
+        self.ssh.filter(|_| cfg!(feature = "ssh"))
+    }
+
     /// A setting of a single cloud.
     pub fn cloud(&self, key: CloudKey) -> Option<&'a str> {
         self.cloud.get(key as usize).copied().flatten()
@@ -715,7 +731,7 @@ impl<'a> Settings<'a> {
         };
         match (key.set)(self, value) {
             Ok(()) if !key.works => {
-                warnings.add(&[PREFIX, key.name, ": recognised, but this version does not act on it yet"])
+                warnings.add(&[PREFIX, key.name, ": recognised, but this build does not act on it"])
             }
             Ok(()) => {}
             Err(why) => warn_refused(key, value, why, warnings),

@@ -1,0 +1,38 @@
+//! In place of the kernel's log in a build that does not read it: the same names, and nothing behind them.
+
+use super::file::Entry;
+use super::format::Id;
+use super::record::Record;
+use crate::sys::Errno;
+use crate::sys::file::Root;
+
+/// There is none.
+pub(super) enum Kmsg {}
+
+impl Kmsg {
+    pub(super) fn open(_: &Root) -> Result<Self, Errno> {
+        Err(Errno::NOENT)
+    }
+
+    #[cfg(feature = "follow")]
+    pub(super) fn set_first(&mut self, _: u64) {
+        match *self {}
+    }
+
+    pub(super) fn rewind(&mut self) {
+        match *self {}
+    }
+
+    pub(super) fn next(&mut self, _: &mut Record) -> Option<Entry> {
+        match *self {}
+    }
+
+    #[cfg(feature = "follow")]
+    pub(super) fn behind(&self) -> u64 {
+        match *self {}
+    }
+
+    pub(super) fn seqnum_id(&self) -> Id {
+        match *self {}
+    }
+}

@@ -1,7 +1,8 @@
-"""A build without any feature, the least there is: what it sends, and what it says of what it cannot do."""
+"""Builds with fewer features: what they send, and what they say of what they cannot do."""
 import json
 import os
 import subprocess
+import sys
 import unittest
 
 from peers import HERE, Root, Server
@@ -10,14 +11,33 @@ from peers import HERE, Root, Server
 QUICK = {"CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"}
 
 
+def built(name, *features):
+    """A build with these features, in a target folder of this name."""
+    project = os.path.dirname(HERE)
+    target = os.path.join(os.path.abspath(os.environ.get("CARGO_TARGET_DIR", os.path.join(project, "target"))), name)
+    subprocess.run(["cargo", "build", "-q", "--release", "--bin", "rdreport", "--target-dir", target, "--no-default-features",
+                    "--features", ",".join(features)], cwd=project, env={**os.environ, **QUICK}, check=True)
+    return os.path.join(target, "release", "rdreport")
+
+
+class MainJobAlone(unittest.TestCase):
+    """The set `main-job` of size-report/budgets."""
+
+    def test_it_needs_no_more(self):
+        binary = built("main-job", "tls12", "rsa", "roots", "zstd")
+        for tests, names in (("test_main_job.py", ("status", "journal", "secrets", "boot")),
+                             ("test_tls.py", ("refused", "built_in", "versions", "cut"))):
+            ran = subprocess.run([sys.executable, "-m", "unittest", "discover", "-s", HERE, "-t", HERE, "-p", tests,
+                                  *(word for name in names for word in ("-k", name))],
+                                 env={**os.environ, "RDREPORT": binary}, capture_output=True, text=True)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertRegex(ran.stderr, r"\nRan ([4-9]|1[0-9]) tests in ")
+
+
 class WithoutAny(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        project = os.path.dirname(HERE)
-        target = os.path.join(os.path.abspath(os.environ.get("CARGO_TARGET_DIR", os.path.join(project, "target"))), "plain")
-        subprocess.run(["cargo", "build", "-q", "--release", "--bin", "rdreport", "--no-default-features", "--target-dir", target],
-                       cwd=project, env={**os.environ, **QUICK}, check=True)
-        cls.binary = os.path.join(target, "release", "rdreport")
+        cls.binary = built("plain")
 
     def run_in(self, root, *args):
         return subprocess.run([self.binary, "--root", root.path, *args], capture_output=True, text=True, errors="replace",

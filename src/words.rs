@@ -438,7 +438,11 @@ fn tls(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
             time(cert.not_after_s, out);
             out.str(", and it is ");
             time(cert.now_s, out);
-            out.str(" here; renew it, set the clock, or set rd.report.clock=lenient or rd.report.pin=")
+            out.str(if cfg!(feature = "clock") {
+                " here; renew it, set the clock, or set rd.report.clock=lenient or rd.report.pin="
+            } else {
+                " here; renew it, set the clock, or set rd.report.pin="
+            })
         }
         TlsError::NotYetValid => {
             subject(out);

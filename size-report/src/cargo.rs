@@ -4,6 +4,7 @@
 //! first time they run at once: most of each is one thread's link-time optimisation. Both get the flags through `cargo rustc`, whose extra arguments
 //! do not enter the names' hashes (a changed profile could), so that the code is the same; [`crate::elf::difference`] checks that it is.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -110,16 +111,19 @@ impl Workspace {
         command
     }
 
-    /// The features of [`BINARY`], and those of them that are on by default.
-    pub fn features(&self) -> Result<(Vec<String>, Vec<String>), String> {
+    /// The features of [`BINARY`].
+    pub fn features(&self) -> Result<Features, String> {
         let packages = self.metadata["packages"].as_array();
         let package = packages
             .and_then(|all| all.iter().find(|p| p["name"] == BINARY))
             .ok_or("cargo metadata has no such package")?;
         let features = package["features"].as_object().ok_or("cargo metadata names no features")?;
-        let default = features.get(DEFAULT).and_then(Value::as_array).into_iter().flatten();
-        let default = default.filter_map(Value::as_str).map(str::to_owned).collect();
-        Ok((features.keys().filter(|name| *name != DEFAULT).cloned().collect(), default))
+        let names = |list: &Value| {
+            list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let mut needs: BTreeMap<_, _> = features.iter().map(|(name, list)| (name.clone(), names(list))).collect();
+        let default = needs.remove(DEFAULT).unwrap_or_default();
+        Ok(Features { needs, default })
     }
 
     /// Starts a target folder with the libraries that the release build has: they are the same, and are most of the work. Should cargo not
@@ -139,6 +143,22 @@ impl Workspace {
         if !copied.is_ok_and(|status| status.success()) {
             eprintln!("size-report: cannot copy {}; all is built twice", from.display());
         }
+    }
+}
+
+/// The features of a package.
+pub struct Features {
+    /// Each with those that it brings, packages among them.
+    pub needs: BTreeMap<String, Vec<String>>,
+    /// Those that are on by default.
+    pub default: Vec<String>,
+}
+
+impl Features {
+    /// Whether `feature` is `other`, or brings it.
+    pub fn brings(&self, feature: &str, other: &str) -> bool {
+        // Cargo takes no circles.
+        feature == other || self.needs.get(feature).is_some_and(|list| list.iter().any(|f| self.brings(f, other)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What each feature costs: the difference between the default build and one that lacks it, or has it in addition.
 
-use crate::cargo::Workspace;
+use crate::cargo::{Features, Workspace};
 use crate::measure::{FILE, sizes};
 use crate::table::{Table, change, number};
 
@@ -18,13 +18,13 @@ const MEASURES: [&str; 2] = [FILE, "zstd-19"];
 
 /// The table, and whether everything could be built: a combination that cannot is a fault.
 pub fn costs(workspace: &Workspace) -> Result<(Table, bool), String> {
-    let (all, default) = workspace.features()?;
+    let features = workspace.features()?;
     let columns = ["build", ">file", ">zstd-19", ">costs: file", ">zstd-19"];
     let mut table = Table::new("What each feature costs, in bytes", &columns);
     let base = measure(workspace, &[])?;
     table.row(["default".into(), number(base[0]), number(base[1]), "-".into(), "-".into()]);
     let mut all_built = true;
-    for variant in variants(&all, &default) {
+    for variant in variants(&features) {
         let Ok(here) = measure(workspace, &variant.arguments) else {
             all_built = false;
             table.row([variant.name, "does not build".into()]);
@@ -45,15 +45,17 @@ fn measure(workspace: &Workspace, arguments: &[String]) -> Result<[u64; 2], Stri
     Ok(MEASURES.map(|m| sizes.iter().find(|(name, _)| *name == m).map_or(0, |(_, bytes)| *bytes)))
 }
 
-fn variants(all: &[String], default: &[String]) -> Vec<Variant> {
+fn variants(features: &Features) -> Vec<Variant> {
     let with = |names: Vec<&str>| vec!["--features".to_owned(), names.join(",")];
     let mut variants = Vec::new();
-    for feature in default {
-        let others: Vec<_> = default.iter().filter(|f| *f != feature).map(|f| &**f).collect();
-        let arguments = [vec!["--no-default-features".to_owned()], with(others)].concat();
-        variants.push(Variant { name: format!("without {feature}"), arguments, lacks: true });
+    for feature in &features.default {
+        let (gone, left): (Vec<&str>, Vec<&str>) =
+            features.default.iter().map(|f| &**f).partition(|f| features.brings(f, feature));
+        let arguments = [vec!["--no-default-features".to_owned()], with(left)].concat();
+        let others = if gone.len() > 1 { " and what needs it" } else { "" };
+        variants.push(Variant { name: format!("without {feature}{others}"), arguments, lacks: true });
     }
-    for feature in all.iter().filter(|f| !default.contains(f)) {
+    for feature in features.needs.keys().filter(|f| !features.default.contains(f)) {
         variants.push(Variant { name: format!("with {feature}"), arguments: with(vec![feature]), lacks: false });
     }
     let none = Variant { name: "without any".into(), arguments: vec!["--no-default-features".into()], lacks: true };
@@ -66,14 +68,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_default_feature_off_each_other_on() {
+    fn each_default_feature_off_with_what_needs_it_each_other_on() {
         let names = |names: &[&str]| names.iter().map(|n| n.to_string()).collect::<Vec<_>>();
-        let found = variants(&names(&["a", "b", "c"]), &names(&["a", "b"]));
+        let needs = [("a", &["dep:x"][..]), ("b", &[]), ("c", &["b"]), ("d", &["c"]), ("e", &["a"])];
+        let needs = needs.into_iter().map(|(name, list)| (name.to_owned(), names(list))).collect();
+        let found = variants(&Features { needs, default: names(&["a", "b", "c", "d"]) });
         let list: Vec<_> = found.iter().map(|v| (&*v.name, v.arguments.join(" "), v.lacks)).collect();
         let want = [
-            ("without a", "--no-default-features --features b", true),
-            ("without b", "--no-default-features --features a", true),
-            ("with c", "--features c", false),
+            ("without a", "--no-default-features --features b,c,d", true),
+            ("without b and what needs it", "--no-default-features --features a", true),
+            ("without c and what needs it", "--no-default-features --features a,b", true),
+            ("without d", "--no-default-features --features a,b,c", true),
+            ("with e", "--features e", false),
             ("without any", "--no-default-features", true),
         ];
         assert_eq!(list, want.map(|(name, arguments, lacks)| (name, arguments.to_owned(), lacks)));

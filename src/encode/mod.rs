@@ -48,9 +48,7 @@ impl Format {
             _ => return None,
         })
     }
-}
 
-impl Format {
     /// Whether it is of files as they are.
     pub fn is_archive(self) -> bool {
         cfg!(feature = "formats") && matches!(self, Self::Raw | Self::Unknown)
@@ -166,11 +164,10 @@ impl Writer<'_> {
 
     fn entry(&mut self, entry: &Entry, out: &mut Buffer) -> Result<(), Error> {
         match self.format {
-            _ if !cfg!(feature = "formats") => export::entry(self.source, entry, out),
-            Format::Export => export::entry(self.source, entry, out),
-            Format::Json | Format::JsonLines => self.json.entry(self.source, entry, out),
-            Format::Short => short::entry(self.source, entry, out),
-            Format::Raw | Format::Unknown => Ok(()),
+            Format::Json | Format::JsonLines if cfg!(feature = "formats") => self.json.entry(self.source, entry, out),
+            Format::Short if cfg!(feature = "formats") => short::entry(self.source, entry, out),
+            // Of an archive nothing is written so.
+            _ => export::entry(self.source, entry, out),
         }
     }
 }

@@ -1092,8 +1092,7 @@ fn help(out: &mut dyn Sink) -> Result<(), Error> {
     put_all(out, &[ABOUT, FORMATS, GZIP, FOLLOW, ABOUT_REST])?;
     for key in KEYS {
         put_all(out, &["  ", PREFIX, key.name, if key.value.is_empty() { "" } else { "=" }, key.value, "\n"])?;
-        put_all(out, &["      ", key.help, " [", key.default, "]"])?;
-        put_all(out, &[if key.works { "\n" } else { " (not in this build)\n" }])?;
+        put_all(out, &["      ", key.help, if key.works { " [" } else { "[" }, key.default, "]\n"])?;
     }
     Ok(())
 }

@@ -637,7 +637,7 @@ class Azure(Clouds):
         self.service(self.ADDRESS, (self.HEALTH, answer(200)))
         self.report("", "succeeded")
         (key, value), = self.records()
-        self.assertRegex(value, f"^result=success[|]agent=rdreport/{self.VERSION}[|]pps_type=None[|]vm_id={self.UUID}[|]timestamp={self.TIME}$")
+        self.assertRegex(value, f"^result=success[|]agent=rdreport/{re.escape(self.VERSION)}[|]pps_type=None[|]vm_id={self.UUID}[|]timestamp={self.TIME}$")
 
     def test_the_exchange_works_without_a_network(self):
         self.ip("link set cloud0 down")
@@ -1262,7 +1262,7 @@ class Golden(Clouds):
         self.report(cmdline, *self.WORDS)
         self.done()
         server.close()
-        for old, new in ((Azure.VERSION, "VERSION"), (Azure.TIME, "TIME"), (r"[0-9a-f]{8}-[0-9a-f-]{27}(?=\")(?<!" + self.UUID + ")", "ID"),
+        for old, new in ((re.escape(Azure.VERSION), "VERSION"), (Azure.TIME, "TIME"), (r"[0-9a-f]{8}-[0-9a-f-]{27}(?=\")(?<!" + self.UUID + ")", "ID"),
                          (r"\d{10}\.0", "SECONDS"), (r'(?<="duration":)\d+\.0', "UPTIME")):
             for request in server.requests:
                 request.body = re.sub(old, new, request.body.decode()).encode()

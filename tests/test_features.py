@@ -121,7 +121,8 @@ class WithoutAny(unittest.TestCase):
         self.assertEqual(self.run_in(root, "journal", "--format", "json").returncode, 2)
         said = self.run_in(root, "--help").stdout
         self.assertIn("--format NAME    export\n", said)
-        self.assertRegex(said, r"rd\.report\.proxy=URL\n.*\(not in this build\)\n")
+        self.assertIn("  rd.report.proxy=URL\n      [not in this build]\n", said)
+        self.assertIn("rd.report.proxy is not set: not in this build\n", self.run_in(root, "check").stdout)
 
     def test_the_kernels_log_is_no_journal(self):
         server = self.serve()

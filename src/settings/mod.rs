@@ -254,8 +254,22 @@ pub struct Key {
     set: for<'a> fn(&mut Settings<'a>, &'a str) -> Result<(), Refused>,
 }
 
+/// Leaves out the words, and the reader, of those that this build does not act on.
+const fn built<const N: usize>(mut keys: [Key; N]) -> [Key; N] {
+    let mut i = 0;
+    while i < N {
+        if !keys[i].works {
+            keys[i].help = "";
+            keys[i].default = "not in this build";
+            keys[i].set = |_, _| Ok(());
+        }
+        i += 1;
+    }
+    keys
+}
+
 /// All settings there are.
-pub static KEYS: &[Key] = &[
+pub static KEYS: &[Key] = &built([
     Key {
         name: "url",
         value: "URL",
@@ -592,7 +606,7 @@ pub static KEYS: &[Key] = &[
         help: "user made in the initramfs on failure, for SSH: a-z, 0-9, _ and -, 31 at most, and not root",
         works: cfg!(feature = "ssh"),
         secret: false,
-        set: |s, v| if !cfg!(feature = "ssh") || is_name(v) { text(&mut s.ssh, v) } else { Err(Refused::Form) },
+        set: |s, v| if is_name(v) { text(&mut s.ssh, v) } else { Err(Refused::Form) },
     },
     Key {
         name: "ssh.key",
@@ -603,14 +617,10 @@ pub static KEYS: &[Key] = &[
         // Not that, but long.
         secret: true,
         set: |s, v| {
-            if !cfg!(feature = "ssh") || PublicKey::parse(v).is_some() {
-                push(&mut s.ssh_key, v)
-            } else {
-                Err(Refused::Form)
-            }
+            if PublicKey::parse(v).is_some() { push(&mut s.ssh_key, v) } else { Err(Refused::Form) }
         },
     },
-];
+]);
 
 /// The name that was floated for [`Settings::url`] before this program existed (coreos/ignition#585).
 const URL_ALIAS: &[u8] = b"coreos.status.url";

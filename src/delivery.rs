@@ -131,8 +131,8 @@ impl Delivery<'_> {
         report_id: &str,
         body: &mut JournalBody<'_>,
     ) -> Option<Result<Outcome, Error>> {
-        let is_able = cfg!(feature = "formats") && target.kind == Kind::Post;
-        if !is_able || body.format == Format::Raw || !body.source.has_unknown() {
+        let takes_one = target.kind != Kind::Post || body.format == Format::Raw;
+        if !cfg!(feature = "formats") || takes_one || !body.source.has_unknown() {
             return None;
         }
         body.format = Format::Unknown;

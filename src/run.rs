@@ -426,6 +426,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
             clouds.iter().try_for_each(|service| service.describe(out))?;
             ssh_user.map_or(Ok(()), |name| ssh::describe(root, name, &settings, out))?;
             let unless = if fetches { ", unless rdreport-fallback.target is started" } else { "" };
+            // Asked for again: what is borrowed by a closure is no constant for the compiler.
             let acts = cfg!(feature = "action") && acts;
             if acts { put_all(out, &["    then: ", settings.action().as_str(), unless, "\n"]) } else { Ok(()) }
         });
@@ -513,7 +514,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         };
         console::print(root, line(&mut words, &mut buf));
     }
-    let mut is_superseded = cfg!(feature = "fallback") && lock.has_sent(fallback::STARTED);
+    let mut is_superseded = lock.has_sent(fallback::STARTED);
     if !is_superseded && fallback.is_some_and(|number| lock.has_sent(number)) {
         let started = start_unit(root, c"rdreport-fallback.target", &stop);
         let mut words = |line: &mut Text<'_>| words::started("rdreport-fallback.target", started, line);
@@ -691,7 +692,7 @@ fn follow(root: &Root) -> u8 {
     let stop = Stop::listen();
     let mut send = |number: usize, part: &Part, source: &mut Source, said: &mut [u8; WORDS_MAX]| {
         let Some(sink) = sinks.get(number) else { return (UNDELIVERED, 0) };
-        let device = (sink.target.kind.is_device()).then(|| device::open(root, &sink.target.url, part.deadline));
+        let device = sink.target.kind.is_device().then(|| device::open(root, &sink.target.url, part.deadline));
         sandbox::enter(root);
         let mut delivery = run.delivery(part.deadline);
         delivery.part = Some(part.number);
@@ -894,9 +895,7 @@ fn check(root: &Root, stdin: bool, network: bool) -> u8 {
         return if needs { DONE } else { UNDELIVERED };
     }
     let mut run = Run::prepare(root, &settings, cmdline, State::Failed, None, platform, &mut warnings);
-    if cfg!(feature = "ssh") {
-        ssh::warn(root, &settings, run.platform.map_or("", |platform| platform.name), &mut warnings);
-    }
+    ssh::warn(root, &settings, run.platform.map_or("", |platform| platform.name), &mut warnings);
     let status = print(&mut |out| {
         put_all(out, &["settings:\n"])?;
         for key in KEYS {

@@ -4,7 +4,6 @@ files, and prints CPU seconds, throughput, bytes sent and memory of both, and th
 Memory is what the page tables say at the end of the process (`VmHWM` is kept by the kernel in batches, and wrong by up to some hundred
 KB; `smaps_rollup` is exact): rdreport's is read while its last answer is held back, the largest of its processes.
 """
-import glob
 import os
 import resource
 import ssl
@@ -12,26 +11,18 @@ import subprocess
 import sys
 
 import large_journal
-from peers import BINARY, MACHINE, OK, Pki, Root, Server
+from peers import BINARY, MACHINE, OK, Pki, Root, Server, children_of, resident_kb
 
 WORK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "work")
 ROUNDS = 3
 
 
 def rss_kb(parent):
-    """Exact resident KB of the children of `parent`, the largest."""
-    largest = 0
-    for path in glob.glob("/proc/[0-9]*/stat"):
-        try:
-            with open(path) as file:
-                after = file.read().rsplit(")", 1)[1].split()
-            if int(after[1]) != parent:
-                continue
-            with open(os.path.join(os.path.dirname(path), "smaps_rollup")) as file:
-                largest = max(largest, *(int(line.split()[1]) for line in file if line.startswith("Rss:")))
-        except (OSError, IndexError, ValueError):
-            continue
-    return largest
+    """Exact resident KB of the children of `parent`, the largest; 0 where one has just ended."""
+    try:
+        return max(map(resident_kb, children_of(parent)), default=0)
+    except OSError:
+        return 0
 
 
 class Sink:

@@ -42,9 +42,10 @@ impl Format {
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "export" => Self::Export,
-            "json" if cfg!(feature = "formats") => Self::Json,
-            "short" if cfg!(feature = "formats") => Self::Short,
-            "raw" if cfg!(feature = "formats") => Self::Raw,
+            _ if !cfg!(feature = "formats") => return None,
+            "json" => Self::Json,
+            "short" => Self::Short,
+            "raw" => Self::Raw,
             _ => return None,
         })
     }
@@ -164,10 +165,11 @@ impl Writer<'_> {
 
     fn entry(&mut self, entry: &Entry, out: &mut Buffer) -> Result<(), Error> {
         match self.format {
-            Format::Json | Format::JsonLines if cfg!(feature = "formats") => self.json.entry(self.source, entry, out),
-            Format::Short if cfg!(feature = "formats") => short::entry(self.source, entry, out),
-            // Of an archive nothing is written so.
-            _ => export::entry(self.source, entry, out),
+            _ if !cfg!(feature = "formats") => export::entry(self.source, entry, out),
+            Format::Export => export::entry(self.source, entry, out),
+            Format::Json | Format::JsonLines => self.json.entry(self.source, entry, out),
+            Format::Short => short::entry(self.source, entry, out),
+            Format::Raw | Format::Unknown => Ok(()),
         }
     }
 }

@@ -693,6 +693,9 @@ impl<'a> Settings<'a> {
         self.url.is_empty() && self.journal.is_empty()
     }
 
+    // Those of a feature are read by a function that is constant without it: what only they lead to is then not built. A field that is
+    // never set does not tell the compiler.
+
     /// What is done in the end.
     pub fn action(&self) -> Action {
         if cfg!(feature = "action") { self.action } else { Action::None }

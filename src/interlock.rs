@@ -159,7 +159,7 @@ impl Lock {
 
 /// Whether this state was reported to anybody in this boot, or is being reported.
 pub fn is_reported(root: &Root, state: State, boot_id: &str) -> bool {
-    let Ok(folder) = root.folder("run/rdreport") else { return false };
+    let Ok(folder) = root.own_folder("run", "rdreport") else { return false };
     // The markers of those that were killed stay, so their numbers have no gaps.
     let mut owners = (0..TRIES_MAX).map_while(|number| {
         let mut buf = [0; MARKER_MAX];
@@ -172,7 +172,7 @@ pub fn is_reported(root: &Root, state: State, boot_id: &str) -> bool {
 
 /// Whether the sink of this number has the report of `state`.
 pub fn has_sent(root: &Root, state: State, sink: usize) -> bool {
-    let report = root.folder("run/rdreport").ok().and_then(|folder| read_report(&folder, state));
+    let report = root.own_folder("run", "rdreport").ok().and_then(|folder| read_report(&folder, state));
     report.is_some_and(|(_, sent)| sent & bit(sink) != 0)
 }
 

@@ -11,6 +11,7 @@ use crate::settings::{Action, State};
 use crate::ssh::{self, NotOpened, Opened, Server};
 use crate::start::Started;
 use crate::sys::Errno;
+use crate::sys::file::NOT_OURS;
 use crate::sys::process::Ended;
 use crate::target::NoTarget;
 use crate::text::Text;
@@ -245,7 +246,10 @@ pub fn errno(e: Errno, out: &mut Text<'_>) {
     let known = match e {
         Errno::NOENT => "no such file",
         Errno::ACCESS | Errno::PERM => "permission denied",
-        Errno::NOTDIR | Errno::ISDIR => "not a file",
+        Errno::NOTDIR => "not a folder",
+        Errno::ISDIR => "not a file",
+        Errno::LOOP => "a symbolic link, which is not followed",
+        NOT_OURS => "it belongs to another user, or others can write to it",
         Errno::CONNREFUSED => "connection refused",
         Errno::CONNRESET => "connection reset by the server",
         Errno::PIPE => "connection closed by the server",

@@ -232,7 +232,7 @@ class Fallback(unittest.TestCase):
         root.write("run/rdreport", "")
         result = root.run("failed", is_new_boot=False)
         self.assertEqual(result.returncode, 1)
-        self.assertIn("not put in place: the output was refused: not a file", result.stderr)
+        self.assertIn("not put in place: the output was refused: not a folder", result.stderr)
         self.assertNotIn("rdreport-fallback.target", result.stderr)
         self.assertEqual(server.requests, [])
         for options, said in (("ro", "read-only file system"), ("size=16k", "no space left")):

@@ -9,16 +9,26 @@ use core::mem::MaybeUninit;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, FileType, FlockOperation, Gid, Mode, OFlags, RawDir, ResolveFlags, Uid, fchmod, fchown, fcntl_lock,
-    flock, fstat, ftruncate, linkat, mkdirat, openat2, renameat, unlinkat,
+    AtFlags, CWD, FileType, FlockOperation, Gid, Mode, OFlags, RawDir, Uid, fchmod, fchown, fcntl_lock, flock, fstat,
+    ftruncate, linkat, mkdirat, readlinkat_raw, renameat, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::process::{getegid, geteuid};
 
 /// Bytes of folder entries asked of the kernel at once: a few dozen names.
 const DIR_BUFFER: usize = 2048;
 
 /// Bytes of a path with the zero at its end (`PATH_MAX`).
 const PATH_MAX: usize = 4096;
+
+/// Bytes of a symbolic link's target. A longer one is not followed.
+const LINK_MAX: usize = 512;
+
+/// Steps along a path below `--root`: more than a path needs that is no loop, even if links and `..` start it over.
+const STEPS_MAX: usize = 512;
+
+/// The error of a folder that others can change. None of our system calls returns it.
+pub const NOT_OURS: Errno = Errno::KEYREJECTED;
 
 /// The folder that every path is below: `/`, or what `--root` named.
 pub struct Root {
@@ -78,7 +88,7 @@ impl Root {
         self.open(path.as_ref(), OFlags::PATH).map(File)
     }
 
-    /// Opens a file for appending, and makes it if it is missing.
+    /// Opens a file for appending, and makes it if it is missing. A symbolic link in its place is not followed.
     pub fn append(&self, path: impl AsRef<[u8]>) -> Result<File, Errno> {
         self.open(path.as_ref(), OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK).map(File)
     }
@@ -94,13 +104,18 @@ impl Root {
         Ok(buf.get(..len).unwrap_or_default())
     }
 
-    /// Opens the folder `name` in the folder `parent`, and makes it if it is not there.
+    /// Opens the folder `name` in the folder `parent`, and creates it if it is missing; see [`Root::own_folder`].
     pub fn make_folder(&self, parent: &str, name: &str) -> Result<Folder, Errno> {
-        let parent = self.folder(parent)?;
-        match make_folder(&parent.0, name.as_bytes(), Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(Errno::EXIST) => parent.folder(name.as_bytes()),
+        let folder = self.folder(parent)?;
+        match make_folder(&folder.0, name.as_bytes(), Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => folder.own_folder(name.as_bytes()),
             Err(e) => Err(e),
         }
+    }
+
+    /// Opens the folder `name` in the folder `parent` if only this user or root can change it; [`NOT_OURS`] otherwise.
+    pub fn own_folder(&self, parent: &str, name: &str) -> Result<Folder, Errno> {
+        self.folder(parent)?.own_folder(name.as_bytes())
     }
 
     /// Writes `bytes` into a file that is there.
@@ -116,15 +131,75 @@ impl Root {
             Some(rest) => rest,
         };
         let mode = if flags.contains(OFlags::CREATE) { Mode::from_raw_mode(0o644) } else { Mode::empty() };
-        if !self.is_real {
-            let mut open = |path: &CStr| openat2(&self.dir, path, flags, mode, ResolveFlags::IN_ROOT);
-            match with_path(relative, &mut open) {
-                Err(Errno::NOSYS) => {} // before Linux 5.6
-                opened => return opened,
-            }
+        let follow = if flags.contains(OFlags::CREATE) { OFlags::NOFOLLOW } else { OFlags::empty() };
+        match self.is_real {
+            true => openat(self.dir.as_fd(), relative, flags | follow, mode),
+            false => self.open_below(relative, flags | follow, mode),
         }
-        openat(self.dir.as_fd(), relative, flags, mode)
     }
+
+    /// Opens a path so that neither `..` nor a symbolic link leads out of the root. openat2(2) does the same since Linux 5.6, but
+    /// reads its flags from memory, where the sandbox's filter cannot see whether they ask for writing.
+    fn open_below(&self, path: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+        const STEP: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+        let mut path = path.to_vec();
+        // The folder that was reached, and the length of the path to it, in which neither links nor `..` are left.
+        let (mut at, mut done) = (None::<OwnedFd>, 0usize);
+        for _ in 0..STEPS_MAX {
+            let (before, rest) = path.split_at_checked(done).unwrap_or_default();
+            let (name, behind) = rest.split_at_checked(slash(rest)).unwrap_or_default();
+            let is_last = behind.iter().all(|b| *b == b'/');
+            let folder = at.as_ref().unwrap_or(&self.dir).as_fd();
+            let mut target = [0; LINK_MAX];
+            let link = match name {
+                b".." => Some((above(before), b"".as_slice())),
+                _ if is_last && flags.contains(OFlags::NOFOLLOW) => None,
+                _ => link_target(folder, name, &mut target)
+                    .map(|to| (if to.starts_with(b"/") { b"" } else { before }, to)),
+            };
+            if let Some((before, target)) = link {
+                path = [before, target, behind].concat();
+                if target.len() == LINK_MAX || path.len() > PATH_MAX {
+                    return Err(Errno::NAMETOOLONG);
+                }
+                // From the top again: the kernel's own `..` leads out if the folder was moved meanwhile.
+                (at, done) = (None, 0);
+                continue;
+            }
+            let name = if name.is_empty() { b"." } else { name };
+            let flags = if is_last { flags } else { STEP } | OFlags::NOFOLLOW;
+            let opened = openat(folder, name, flags, mode);
+            if is_last {
+                return opened;
+            }
+            done = done.saturating_add(slash(rest)).saturating_add(1);
+            at = Some(opened?);
+        }
+        Err(Errno::LOOP)
+    }
+}
+
+/// Bytes before the first slash.
+fn slash(path: &[u8]) -> usize {
+    path.iter().position(|b| *b == b'/').unwrap_or(path.len())
+}
+
+/// The path of the folder above, of a path that ends with a slash.
+fn above(path: &[u8]) -> &[u8] {
+    let end = path.iter().rposition(|b| *b != b'/').unwrap_or(0);
+    let len = path.iter().take(end).rposition(|b| *b == b'/').map_or(0, |slash| slash.saturating_add(1));
+    path.get(..len).unwrap_or_default()
+}
+
+/// The target of the symbolic link `name`; `None` if it is no link. One that fills `buf` may be cut.
+fn link_target<'b>(folder: BorrowedFd<'_>, name: &[u8], buf: &'b mut [u8; LINK_MAX]) -> Option<&'b [u8]> {
+    let mut len = 0;
+    let mut read = |name: &CStr| {
+        len = readlinkat_raw(folder, name, &mut buf[..])?;
+        Ok(())
+    };
+    with_path(name, &mut read).ok()?;
+    buf.get(..len)
 }
 
 impl File {
@@ -233,16 +308,26 @@ impl File {
 }
 
 impl Folder {
-    /// Opens a file in this folder for reading.
+    /// Opens a regular file in this folder for reading. Neither a symbolic link, which could lead anywhere, nor a pipe or device is one.
     pub fn file(&self, name: &[u8]) -> Result<File, Errno> {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        openat(self.0.as_fd(), name, flags, Mode::empty()).map(File)
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = File(openat(self.0.as_fd(), name, flags, Mode::empty())?);
+        if file.is_regular()? { Ok(file) } else { Err(Errno::INVAL) }
     }
 
-    /// Opens a folder in this folder.
+    /// Opens a folder in this folder, which a symbolic link is not.
     pub fn folder(&self, name: &[u8]) -> Result<Folder, Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         openat(self.0.as_fd(), name, flags, Mode::empty()).map(Folder)
+    }
+
+    /// Opens a folder in this folder if only this user or root can change it; [`NOT_OURS`] otherwise.
+    pub fn own_folder(&self, name: &[u8]) -> Result<Folder, Errno> {
+        let folder = self.folder(name)?;
+        let stat = fstat(&folder.0)?;
+        let is_owner = stat.st_uid == 0 || stat.st_uid == geteuid().as_raw();
+        let is_shared = stat.st_mode & 0o002 != 0 || stat.st_mode & 0o020 != 0 && stat.st_gid != getegid().as_raw();
+        if is_owner && !is_shared { Ok(folder) } else { Err(NOT_OURS) }
     }
 
     /// Reads a file in this folder from its beginning into `buf`, as much as fits.
@@ -267,13 +352,12 @@ impl Folder {
         let mode = Mode::from_raw_mode(mode);
         let made = make_folder(&self.0, name, mode);
         made.or_else(|e| if e == Errno::EXIST { Ok(()) } else { Err(e) })?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = openat(self.0.as_fd(), name, flags, Mode::empty())?;
+        let folder = self.folder(name)?;
         if made.is_ok() {
             // Whatever the umask is.
-            fchmod(&folder, mode)?;
+            fchmod(&folder.0, mode)?;
         }
-        Ok(Folder(folder))
+        Ok(folder)
     }
 
     /// Makes it somebody's.
@@ -397,5 +481,144 @@ impl File {
     /// Whether it is a regular file, not a device or a pipe.
     pub fn is_regular(&self) -> Result<bool, Errno> {
         Ok(FileType::from_raw_mode(fstat(&self.0)?.st_mode) == FileType::RegularFile)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    use std::path::PathBuf;
+
+    /// A folder with a root in it, `secret` beside that, and files within.
+    struct Tree(PathBuf);
+
+    impl Tree {
+        fn new(name: &str) -> Self {
+            let top = std::env::temp_dir().join(format!("rdreport-file-{name}-{}", std::process::id()));
+            fs::create_dir_all(top.join("root/a/b")).unwrap();
+            fs::create_dir_all(top.join("root/run")).unwrap();
+            fs::write(top.join("secret"), "outside").unwrap();
+            fs::write(top.join("root/a/b/file"), "file").unwrap();
+            Self(top)
+        }
+
+        fn root(&self) -> Root {
+            Root::new(Some(self.0.join("root").to_str().unwrap().as_bytes())).unwrap()
+        }
+
+        fn link(&self, target: &str, at: &str) {
+            let _ = fs::remove_file(self.0.join("root").join(at));
+            symlink(target.replace("OUT", self.0.to_str().unwrap()), self.0.join("root").join(at)).unwrap();
+        }
+
+        fn read(&self, path: &str) -> Result<String, Errno> {
+            self.root().read(path, &mut [0; 16]).map(|text| String::from_utf8(text.to_vec()).unwrap())
+        }
+    }
+
+    impl Drop for Tree {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn links_and_dots_stay_below_the_root() {
+        let tree = Tree::new("below");
+        for path in
+            ["a/b/file", "/a/b/file", "//a//./b/../b/file", "../../a/b/file", "a/../../a/b/file", "a/b/../../a/b/file"]
+        {
+            assert_eq!(tree.read(path), Ok("file".into()), "{path}");
+        }
+        for (target, at, path) in [
+            ("b/file", "a/link", "a/link"),
+            ("/a/b/file", "a/link", "a/link"),
+            ("../../../../a/b/file", "a/link", "a/link"),
+            ("/", "a/link", "a/link/a/b/file"),
+            ("..", "a/b/link", "a/b/link/b/file"),
+            ("../a", "link", "link/b/../b//file"),
+            ("a/link", "link", "link/b/file"), // where a link leads on from the last one but three
+        ] {
+            tree.link(target, at);
+            if target == "a/link" {
+                tree.link("../a", "a/link");
+            }
+            assert_eq!(tree.read(path), Ok("file".into()), "{target} {path}");
+        }
+        for target in ["OUT/secret", "../secret", "../../secret", "/../secret", "a/../../secret"] {
+            tree.link(target, "out");
+            assert_eq!(tree.read("out"), Err(Errno::NOENT), "{target}");
+        }
+        tree.link("OUT", "out");
+        assert_eq!(tree.read("out/secret"), Err(Errno::NOENT));
+        assert_eq!(tree.read("a/b/file/x"), Err(Errno::NOTDIR));
+        assert_eq!(tree.read("a/missing/file"), Err(Errno::NOENT));
+    }
+
+    #[test]
+    fn links_without_an_end() {
+        let tree = Tree::new("loop");
+        tree.link("loop", "loop");
+        tree.link("grow/grow", "grow");
+        tree.link(&format!("{}a/b/file", "./".repeat(LINK_MAX)), "long");
+        assert_eq!(tree.read("loop"), Err(Errno::LOOP));
+        assert_eq!(tree.read("grow"), Err(Errno::LOOP));
+        assert_eq!(tree.read("long"), Err(Errno::NAMETOOLONG));
+    }
+
+    #[test]
+    fn what_is_created_or_lies_in_a_folder_is_never_reached_by_a_link() {
+        let tree = Tree::new("nofollow");
+        let root = tree.root();
+        for target in ["OUT/secret", "OUT/new", "b/file"] {
+            tree.link(target, "a/link");
+            assert_eq!(root.append("a/link").err(), Some(Errno::LOOP), "{target}");
+            assert_eq!(root.folder("a").unwrap().file(b"link").err(), Some(Errno::LOOP), "{target}");
+        }
+        // On the machine's own root as well.
+        let real = Root::new(None).unwrap();
+        assert_eq!(real.append(tree.0.join("root/a/link").to_str().unwrap()).err(), Some(Errno::LOOP));
+        tree.link("OUT", "a/link");
+        assert_eq!(root.folder("a").unwrap().folder(b"link").err(), Some(Errno::NOTDIR));
+        assert!(!tree.0.join("new").exists());
+        assert_eq!(fs::read(tree.0.join("secret")).unwrap(), b"outside");
+    }
+
+    #[test]
+    fn a_pipe_is_no_file_and_nobody_waits_for_it() {
+        let tree = Tree::new("pipe");
+        let path = tree.0.join("root/a/pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert_eq!(tree.root().folder("a").unwrap().file(b"pipe").err(), Some(Errno::INVAL));
+        assert_eq!(tree.read("a/pipe"), Ok(String::new()));
+    }
+
+    #[test]
+    fn a_folder_that_others_can_change_is_not_ours() {
+        let tree = Tree::new("own");
+        let (root, run) = (tree.root(), tree.0.join("root/run/rdreport"));
+        assert_eq!(root.own_folder("run", "rdreport").err(), Some(Errno::NOENT));
+        assert!(root.make_folder("run", "rdreport").is_ok() && root.own_folder("run", "rdreport").is_ok());
+        for (mode, error) in [(0o757, Some(NOT_OURS)), (0o1777, Some(NOT_OURS)), (0o775, None), (0o700, None)] {
+            fs::set_permissions(&run, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(root.make_folder("run", "rdreport").err(), error, "{mode:o}");
+            assert_eq!(root.own_folder("run", "rdreport").err(), error, "{mode:o}");
+        }
+        if geteuid().is_root() {
+            for (mode, uid, gid, error) in
+                [(0o755, 1, 0, Some(NOT_OURS)), (0o775, 0, 1, Some(NOT_OURS)), (0o755, 0, 1, None)]
+            {
+                fs::set_permissions(&run, fs::Permissions::from_mode(mode)).unwrap();
+                chown(&run, Some(uid), Some(gid)).unwrap();
+                assert_eq!(root.make_folder("run", "rdreport").err(), error, "{mode:o} {uid} {gid}");
+            }
+        }
+        fs::remove_dir(&run).unwrap();
+        tree.link("OUT", "run/rdreport");
+        assert_eq!(root.make_folder("run", "rdreport").err(), Some(Errno::NOTDIR));
+        tree.link("../a", "run/rdreport");
+        assert_eq!(root.own_folder("run", "rdreport").err(), Some(Errno::NOTDIR));
     }
 }

@@ -28,7 +28,7 @@ const CALLS: &[u32] = &[
     sys::__NR_write,
     sys::__NR_close,
     sys::__NR_openat,
-    sys::__NR_openat2,
+    sys::__NR_readlinkat,
     sys::__NR_getdents64,
     sys::__NR_fstat,
     sys::__NR_newfstatat,

@@ -903,10 +903,9 @@ fn check(root: &Root, stdin: bool, network: bool) -> u8 {
             let mut values = 0;
             for word in Words::new(cmdline).filter(|word| Settings::is_word_of(word, key)) {
                 put_all(out, &[if values == 0 { " = " } else { ", " }])?;
-                match key.name {
-                    "header" => put_all(out, &[redact::MASK])?,
-                    name if name.ends_with(".token") => put_all(out, &[redact::MASK])?,
-                    _ => redact::url(word.value.unwrap_or(b"on"), &mut |part| out.put(part))?,
+                match key.is_masked() {
+                    true => put_all(out, &[redact::MASK])?,
+                    false => redact::url(word.value.unwrap_or(b"on"), &mut |part| out.put(part))?,
                 }
                 values += 1;
             }

@@ -33,9 +33,21 @@ impl<'a> Iterator for Words<'a> {
         if matches!(line.first(), None | Some(0)) {
             return None;
         }
-        let (len, end) = word_end(line);
-        self.rest = line.get(end..).unwrap_or_default();
-        Some(split(line.get(..len).unwrap_or_default()))
+        let (word, rest) = line.split_at(word_end(line).min(line.len()));
+        self.rest = rest;
+        Some(split(word))
+    }
+}
+
+impl<'a> Words<'a> {
+    /// The next word as it stands, with its quotes, and the white space before it. At the end, the white space alone.
+    pub(super) fn next_raw(&mut self) -> (&'a [u8], &'a [u8]) {
+        let line = self.rest;
+        let blanks = line.iter().take_while(|b| b.is_ascii_whitespace() || **b == 0).count();
+        let (before, word) = line.split_at(blanks.min(line.len()));
+        let (word, rest) = word.split_at(word_end(word).min(word.len()));
+        self.rest = rest;
+        (before, word)
     }
 }
 
@@ -45,8 +57,8 @@ pub fn same_key(key: &[u8], name: &[u8]) -> bool {
     key.len() == name.len() && key.iter().zip(name).all(|(a, b)| fold(*a) == fold(*b))
 }
 
-/// Length of the word that begins `line`, and where the next may begin.
-fn word_end(line: &[u8]) -> (usize, usize) {
+/// Length of the word that begins `line`.
+fn word_end(line: &[u8]) -> usize {
     let mut in_double = false;
     let mut seen_equals = false;
     let mut at = 0usize;
@@ -55,7 +67,7 @@ fn word_end(line: &[u8]) -> (usize, usize) {
             b'"' => in_double = !in_double,
             b'\'' if !in_double && (at == 0 || (seen_equals && line.get(at.wrapping_sub(1)) == Some(&b'='))) => {
                 if let Some(close) = single_quote_end(line, at) {
-                    return (close, close);
+                    return close;
                 }
             }
             b'=' => seen_equals = true,
@@ -64,7 +76,7 @@ fn word_end(line: &[u8]) -> (usize, usize) {
         }
         at = at.saturating_add(1);
     }
-    (at, at)
+    at
 }
 
 /// Where the word ends whose single quote opens at `open`: behind the next one that white space or the line's end follows. An
@@ -78,7 +90,8 @@ fn single_quote_end(line: &[u8], open: usize) -> Option<usize> {
     from.checked_add(close)?.checked_add(1)
 }
 
-fn split(word: &[u8]) -> Word<'_> {
+/// Splits a word as it stands into its key and its value, without the quotes around them.
+pub(super) fn split(word: &[u8]) -> Word<'_> {
     let word = match word {
         // The kernel drops the opening quote even when nothing closes it.
         [b'"', inner @ ..] => inner.strip_suffix(b"\"").unwrap_or(inner),

@@ -254,6 +254,13 @@ pub struct Key {
     set: for<'a> fn(&mut Settings<'a>, &'a str) -> Result<(), Refused>,
 }
 
+impl Key {
+    /// Whether its values are masked as a whole: those of URLs are not, of which only parts are secret.
+    pub fn is_masked(&self) -> bool {
+        self.name == "header" || self.name.ends_with(".token")
+    }
+}
+
 /// Leaves out the words, and the reader, of those that this build does not act on.
 const fn built<const N: usize>(mut keys: [Key; N]) -> [Key; N] {
     let mut i = 0;
@@ -723,11 +730,11 @@ impl<'a> Settings<'a> {
 
     /// Whether `word` sets `key`.
     pub fn is_word_of(word: &Word<'_>, key: &Key) -> bool {
-        our_name(word).is_some_and(|name| same_key(name, key.name.as_bytes()))
+        our_name(word.key).is_some_and(|name| same_key(name, key.name.as_bytes()))
     }
 
     fn take(&mut self, word: Word<'a>, warnings: &mut Warnings) {
-        let Some(name) = our_name(&word) else { return };
+        let Some(name) = our_name(word.key) else { return };
         let Some(key) = KEYS.iter().find(|key| same_key(name, key.name.as_bytes())) else {
             return warn_unknown(name, warnings);
         };
@@ -752,11 +759,11 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// The name of the setting that a word is for, known or not, if it is for one of ours.
-fn our_name<'a>(word: &Word<'a>) -> Option<&'a [u8]> {
-    match word.key.split_at_checked(PREFIX.len()) {
+/// The name of the setting that `key` is for, known or not, if it is for one of ours.
+fn our_name(key: &[u8]) -> Option<&[u8]> {
+    match key.split_at_checked(PREFIX.len()) {
         Some((prefix, name)) if same_key(prefix, PREFIX.as_bytes()) => Some(name),
-        _ if same_key(word.key, URL_ALIAS) => Some(b"url"),
+        _ if same_key(key, URL_ALIAS) => Some(b"url"),
         _ => None,
     }
 }
@@ -778,7 +785,7 @@ fn warn_refused(key: &Key, value: &str, why: Refused, warnings: &mut Warnings) {
 
 fn warn_unknown(name: &[u8], warnings: &mut Warnings) {
     let shown = core::str::from_utf8(name.get(..name.len().min(NAME_SHOWN)).unwrap_or_default()).unwrap_or("?");
-    let near = KEYS.iter().map(|key| (distance(name, key.name.as_bytes()), key)).min_by_key(|(d, _)| *d);
+    let near = KEYS.iter().filter_map(|key| Some((distance(name, key.name.as_bytes())?, key))).min_by_key(|(d, _)| *d);
     match near {
         // Farther than this, a proposal would only confuse.
         Some((d, key)) if d <= 1 + key.name.len() / 3 => {
@@ -806,33 +813,91 @@ fn warn_if_cut(line: &[u8], warnings: &mut Warnings) {
 
 /// Bytes of an unknown key that a warning shows.
 const NAME_SHOWN: usize = 40;
+/// Bytes of names that are compared letter by letter; longer ones are not like any of ours.
+const NAME_MAX: usize = 32;
 
-/// How many letters are to be put in, left out or changed to make `b` of `a` (Levenshtein), for names up to [`NAME_SHOWN`].
-fn distance(a: &[u8], b: &[u8]) -> usize {
-    let mut row = [0usize; NAME_SHOWN];
-    if a.len() >= row.len() {
-        return usize::MAX;
+/// Number of letters to insert, delete, change or swap with their neighbour to make `b` of `a` (the optimal string alignment distance).
+/// `None` where a name is too long to be compared.
+fn distance(a: &[u8], b: &[u8]) -> Option<usize> {
+    if a.len() >= NAME_MAX {
+        return None;
     }
-    for (i, cell) in row.iter_mut().enumerate() {
+    // The row of the letter before the last, that of the last, and the one in the making.
+    let mut rows = [[0u8; NAME_MAX]; 3];
+    for (cell, i) in rows[1].iter_mut().zip(0u8..) {
         *cell = i;
     }
-    for (j, y) in b.iter().enumerate() {
-        let mut diagonal = j;
-        let mut left = j.saturating_add(1);
-        let mut first = true;
-        for (cell, x) in row.iter_mut().zip(core::iter::once(&0).chain(a)) {
-            if first {
-                first = false;
-                *cell = left;
-                continue;
+    let cell = |row: &[u8; NAME_MAX], at: usize| row.get(at).copied().unwrap_or(u8::MAX);
+    let mut last = 0;
+    for (y, j) in b.iter().take(NAME_MAX).zip(1u8..) {
+        rows[2][0] = j;
+        let mut left = j;
+        let mut before = 0;
+        for (i, x) in a.iter().enumerate() {
+            let changed = cell(&rows[1], i).saturating_add(u8::from(x != y));
+            let inserted = cell(&rows[1], i.saturating_add(1)).min(left).saturating_add(1);
+            left = changed.min(inserted);
+            if i > 0 && j > 1 && *x == last && before == *y {
+                left = left.min(cell(&rows[0], i.saturating_sub(1)).saturating_add(1));
             }
-            let changed = diagonal.saturating_add(usize::from(x != y));
-            diagonal = *cell;
-            left = changed.min(diagonal.saturating_add(1)).min(left.saturating_add(1));
-            *cell = left;
+            before = *x;
+            if let Some(cell) = rows[2].get_mut(i.saturating_add(1)) {
+                *cell = left;
+            }
         }
+        last = *y;
+        rows.rotate_left(1);
     }
-    row.get(a.len()).copied().unwrap_or(usize::MAX)
+    Some(cell(&rows[1], a.len()).into())
+}
+
+/// The letters and digits of a name, in lower case: what is left of it whichever separators it was written with.
+fn squashed(name: &[u8]) -> Vec<u8, NAME_MAX> {
+    name.iter().filter(|b| b.is_ascii_alphanumeric()).map(u8::to_ascii_lowercase).take(NAME_MAX).collect()
+}
+
+/// Whether `key` is not ours, but differs so little from a key of ours that it was meant to be.
+pub fn is_nearly_ours(key: &[u8]) -> bool {
+    our_name(key).is_none() && (is_near_prefix(key) || near(key).is_some())
+}
+
+/// Whether the first two words of `key`, or the first, are nearly [`PREFIX`], whatever follows.
+fn is_near_prefix(key: &[u8]) -> bool {
+    let ends = key.iter().enumerate().filter(|(_, b)| !b.is_ascii_alphanumeric()).map(|(at, _)| at);
+    ends.take(3).any(|end| {
+        let prefix = squashed(key.get(..end).unwrap_or_default());
+        prefix != *SYSTEMD_REPART && distance(&prefix, SQUASHED_PREFIX).is_some_and(|d| d <= 1)
+    })
+}
+
+/// [`PREFIX`] without its dots.
+const SQUASHED_PREFIX: &[u8] = b"rdreport";
+/// As near as that, but a word of its own.
+const SYSTEMD_REPART: &[u8] = b"rdrepart";
+
+/// The setting whose whole key is nearly `key`, prefix included.
+fn near(key: &[u8]) -> Option<&'static Key> {
+    let key = squashed(key);
+    if key == *SQUASHED_PREFIX {
+        return KEYS.first();
+    }
+    // Most words are so far from all of ours that the beginning tells.
+    let start = key.get(..key.len().min(SQUASHED_PREFIX.len())).unwrap_or_default();
+    distance(start, SQUASHED_PREFIX).filter(|d| *d <= 4)?;
+    let distance_of = |known: &Key| {
+        let mut whole: Vec<u8, NAME_MAX> = Vec::new();
+        let _ = whole.extend_from_slice(SQUASHED_PREFIX);
+        let _ = whole.extend_from_slice(&squashed(known.name.as_bytes()));
+        distance(&key, &whole)
+    };
+    let nearest = KEYS.iter().filter_map(|known| Some((distance_of(known)?, known))).min_by_key(|(d, _)| *d);
+    nearest.filter(|(d, _)| *d <= 2).map(|(_, known)| known)
+}
+
+/// Whether a value is one of those that no secret is: a word of ours, or a short number.
+pub fn is_plain(value: &[u8]) -> bool {
+    core::str::from_utf8(value)
+        .is_ok_and(|value| switch(value).is_ok() || states(value).is_ok() || seconds(value).is_ok())
 }
 
 fn push<'a, const N: usize>(list: &mut List<'a, N>, value: &'a str) -> Result<(), Refused> {
@@ -959,10 +1024,17 @@ mod tests {
 
     #[test]
     fn distances() {
-        for (a, b, d) in
-            [("", "url", 3), ("url", "url", 0), ("urk", "url", 1), ("kitten", "sitting", 3), ("rl", "url", 1)]
-        {
-            assert_eq!(distance(a.as_bytes(), b.as_bytes()), d, "{a} {b}");
+        for (a, b, d) in [
+            ("", "url", 3),
+            ("url", "url", 0),
+            ("urk", "url", 1),
+            ("kitten", "sitting", 3),
+            ("rl", "url", 1),
+            ("reprot", "report", 1),
+            ("ulr", "url", 1),
+            ("lru", "url", 2),
+        ] {
+            assert_eq!(distance(a.as_bytes(), b.as_bytes()), Some(d), "{a} {b}");
         }
     }
 

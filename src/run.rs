@@ -30,7 +30,7 @@ use crate::sys::file::{File, Root};
 use crate::sys::machine::{Keys, is_initramfs};
 use crate::sys::process::{self, Args, Child, Ended, Output, Stop, WORDS_MAX};
 use crate::sys::random;
-use crate::sys::sandbox;
+use crate::sys::sandbox::{self, Reach};
 use crate::sys::time::Deadline;
 use crate::target::{self, Kind, NoTarget, Target, Variables};
 use crate::text::{DECIMAL_MAX, Text, decimal};
@@ -331,6 +331,16 @@ impl Job<'_> {
         matches!(self, Job::Sink(sink) if sink.is_fallback())
     }
 
+    /// What its process needs beside what is open already.
+    fn reach(&self) -> Reach {
+        match self {
+            Job::Sink(sink) if sink.target.kind.is_device() => Reach::Nothing,
+            Job::Sink(sink) if sink.is_fallback() => Reach::Fetch,
+            Job::Cloud(service) if !service.needs_network => Reach::Nothing,
+            _ => Reach::Network,
+        }
+    }
+
     fn wording(&self) -> Wording {
         let (done, not_done) = ("delivered", "not delivered");
         match self {
@@ -577,7 +587,7 @@ impl Telling<'_> {
             Job::Cloud(service) => cloud::prepare(service, root, settings, run.state),
             Job::Sink(_) => Local::default(),
         };
-        sandbox::enter(root);
+        sandbox::enter(root, job.reach());
         let mut delivery = run.delivery(self.deadline);
         let mut stats = Stats::default();
         let mut unknown = None;
@@ -693,7 +703,7 @@ fn follow(root: &Root) -> u8 {
     let mut send = |number: usize, part: &Part, source: &mut Source, said: &mut [u8; WORDS_MAX]| {
         let Some(sink) = sinks.get(number) else { return (UNDELIVERED, 0) };
         let device = sink.target.kind.is_device().then(|| device::open(root, &sink.target.url, part.deadline));
-        sandbox::enter(root);
+        sandbox::enter(root, Job::Sink(sink).reach());
         let mut delivery = run.delivery(part.deadline);
         delivery.part = Some(part.number);
         source.restart(settings.journal_redact);
@@ -822,7 +832,7 @@ fn failed_unit<'w>(
     words: &'w mut [u8; WORDS_MAX],
 ) -> Option<&'w str> {
     let child = Child::spawn(&mut |said| {
-        sandbox::enter(root);
+        sandbox::enter(root, Reach::Nothing);
         let failed = source.as_mut().ok().map(units::failed);
         let mut name = Text::new(said);
         if let Some(unit) = failed.as_ref().and_then(|failed| failed.units.first()) {

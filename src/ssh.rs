@@ -14,7 +14,7 @@ use crate::sys::Errno;
 use crate::sys::file::{Access, File, Folder, Root};
 use crate::sys::machine::is_initramfs;
 use crate::sys::process::{Child, Ended, Stop};
-use crate::sys::sandbox;
+use crate::sys::sandbox::{self, Reach};
 use crate::sys::time::Deadline;
 use crate::text::{DECIMAL_MAX, decimal};
 use alloc::vec::Vec;
@@ -249,7 +249,7 @@ fn find_keys(
 ) -> Result<Found, NotOpened> {
     let configurations = ignition::configurations(root, platform);
     let child = Child::spawn(&mut |said| {
-        sandbox::enter(root);
+        sandbox::enter(root, Reach::Nothing);
         let mut list = KeyList { lines: Vec::new(), keys: 0, passed_over: false };
         for key in &settings.ssh_key {
             list.take(PublicKey::parse(key));

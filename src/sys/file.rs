@@ -9,8 +9,8 @@ use core::mem::MaybeUninit;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, FileType, FlockOperation, Gid, Mode, OFlags, RawDir, Uid, fchmod, fchown, fcntl_lock, flock, fstat,
-    ftruncate, linkat, mkdirat, readlinkat_raw, renameat, unlinkat,
+    AtFlags, CWD, FileType, FlockOperation, Gid, Mode, OFlags, RawDir, Stat, Uid, fchmod, fchown, fcntl_lock, flock,
+    fstat, ftruncate, linkat, mkdirat, readlinkat_raw, renameat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
@@ -64,6 +64,12 @@ impl Root {
     /// Whether it is the machine's own `/`.
     pub fn is_real(&self) -> bool {
         self.is_real
+    }
+
+    /// Whether `node` is this root itself.
+    pub(super) fn is_same(&self, node: &File) -> bool {
+        let place = |stat: Stat| (stat.st_dev, stat.st_ino);
+        fstat(&self.dir).map(place) == fstat(&node.0).map(place)
     }
 
     /// Opens a file for reading. A leading `/` means this root; with `--root`, symbolic links cannot lead out of it.

@@ -11,6 +11,8 @@ pub mod file;
 #[allow(unsafe_code)]
 pub mod machine;
 #[allow(unsafe_code)]
+mod netlink;
+#[allow(unsafe_code)]
 pub mod process;
 #[allow(unsafe_code)]
 pub mod random;

@@ -7,12 +7,12 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, bind, connect,
-    ipproto, netlink, recv, send, shutdown, socket_with, sockopt,
+    ipproto, netlink::SocketAddrNetlink, recv, send, shutdown, socket_with, sockopt,
 };
 
 use crate::sys::file::{File, short_path};
 use crate::sys::time::Deadline;
-use crate::sys::vsock;
+use crate::sys::{netlink, vsock};
 
 /// Sockets that [`wait`] can wait for at once.
 pub const WAIT_MAX: usize = 8;
@@ -62,7 +62,9 @@ impl Socket {
     pub fn route(groups: u32) -> Result<Self, Errno> {
         // NETLINK_ROUTE is protocol 0.
         let socket = Self::open(AddressFamily::NETLINK, SocketType::RAW, None)?;
-        bind(&socket.0, &netlink::SocketAddrNetlink::new(0, groups))?;
+        // To the kernel. It gives the socket an address, without which the kernel's messages would not reach it.
+        connect(&socket.0, &SocketAddrNetlink::new(0, 0))?;
+        netlink::hear(socket.0.as_fd(), groups);
         Ok(socket)
     }
 

@@ -161,7 +161,9 @@ pub struct Settings<'a> {
     pub header: List<'a, HEADERS_MAX>,
     /// Paths of PEM bundles.
     pub ca: List<'a, LIST_MAX>,
-    /// Public keys that are trusted.
+    /// Whether the built-in roots are trusted.
+    pub roots: bool,
+    /// Public keys that are trusted, as they are written; one that is none counts as one that no server has.
     pub pin: List<'a, LIST_MAX>,
     /// Path of the client certificate.
     pub cert: Option<&'a str>,
@@ -203,6 +205,7 @@ impl Default for Settings<'_> {
             stuck_s: 0,
             header: Vec::new(),
             ca: Vec::new(),
+            roots: true,
             pin: Vec::new(),
             cert: None,
             key: None,
@@ -488,13 +491,23 @@ pub static KEYS: &[Key] = &built([
         set: |s, v| push(&mut s.ca, v),
     },
     Key {
+        name: "roots",
+        value: "on|off",
+        default: "on",
+        help: "off: no built-in root is trusted, only rd.report.ca=",
+        works: true,
+        secret: false,
+        set: |s, v| switch(v).map(|v| s.roots = v),
+    },
+    Key {
         name: "pin",
         value: "sha256:BASE64",
         default: "none",
         help: "SHA-256 of a public key, which is then what is trusted; repeatable",
         works: true,
         secret: false,
-        set: |s, v| push(&mut s.pin, v),
+        // One that cannot be one is kept: it must not become none.
+        set: |s, v| s.pin.push(v).map_err(|_| Refused::Full),
     },
     Key {
         name: "cert",
@@ -736,25 +749,53 @@ impl<'a> Settings<'a> {
     fn take(&mut self, word: Word<'a>, warnings: &mut Warnings) {
         let Some(name) = our_name(word.key) else { return };
         let Some(key) = KEYS.iter().find(|key| same_key(name, key.name.as_bytes())) else {
-            return warn_unknown(name, warnings);
+            if let Some(meant) = warn_unknown(name, warnings) {
+                self.narrow(meant, warnings);
+            }
+            return;
         };
         let value = match word.value.map(core::str::from_utf8) {
             Some(Ok(value)) => value.trim_ascii(),
             Some(Err(_)) => {
-                // A hash that cannot be read must not become none.
-                if key.name == "fallback.sha512" {
-                    self.fallback_sha512 = Some("");
-                }
-                return warnings.add(&[PREFIX, key.name, ": the value is not UTF-8 text; ignored"]);
+                warnings.add(&[PREFIX, key.name, ": the value is not UTF-8 text; ignored"]);
+                return self.narrow(key, warnings);
             }
             None => "",
         };
-        match (key.set)(self, value) {
+        // `insecure=$UNSET` asks for nothing; the word alone does.
+        let is_nothing = value.is_empty() && word.value.is_some() && matches!(key.name, "insecure" | "roots");
+        match if is_nothing { Err(Refused::Empty) } else { (key.set)(self, value) } {
             Ok(()) if !key.works => {
                 warnings.add(&[PREFIX, key.name, ": recognised, but this build does not act on it"])
             }
             Ok(()) => {}
-            Err(why) => warn_refused(key, value, why, warnings),
+            Err(why) => {
+                // That one says what holds by itself.
+                if key.name != "roots" {
+                    warn_refused(key, value, why, warnings);
+                }
+                if why != Refused::Full {
+                    self.narrow(key, warnings);
+                }
+            }
+        }
+    }
+
+    /// Does what a setting must mean whose value cannot be read, or whose name is misspelt, where ignoring it would let through what its
+    /// owner wants to keep out.
+    fn narrow(&mut self, key: &Key, warnings: &mut Warnings) {
+        match key.name {
+            // In a full list there are others, and those hold.
+            "pin" => drop(self.pin.push("")),
+            "fallback.sha512" => self.fallback_sha512 = Some(""),
+            "insecure" => self.insecure = false,
+            "clock" => self.clock_lenient = false,
+            "journal.redact" => self.journal_redact = true,
+            "roots" => {
+                self.roots = false;
+                warnings.add(&[PREFIX, "roots= is neither 'on' nor 'off': no built-in root is trusted"]);
+            }
+            _ => {}
         }
     }
 }
@@ -771,6 +812,7 @@ fn our_name(key: &[u8]) -> Option<&[u8]> {
 fn warn_refused(key: &Key, value: &str, why: Refused, warnings: &mut Warnings) {
     let (value, quote) = if key.secret || value.is_empty() { ("the value", "") } else { (value, "'") };
     let what = match why {
+        Refused::Empty if key.value.is_empty() => return warnings.add(&[PREFIX, key.name, "=: no value; ignored"]),
         Refused::Empty => return warnings.add(&[PREFIX, key.name, ": no value; ", key.value, " is expected; ignored"]),
         Refused::Full => return warnings.add(&[PREFIX, key.name, ": given too often; the further ones are ignored"]),
         Refused::Unknown => " is not known; ",
@@ -783,15 +825,20 @@ fn warn_refused(key: &Key, value: &str, why: Refused, warnings: &mut Warnings) {
     }
 }
 
-fn warn_unknown(name: &[u8], warnings: &mut Warnings) {
+/// Says that there is no such setting; returns the one that is meant, as far as can be told.
+fn warn_unknown(name: &[u8], warnings: &mut Warnings) -> Option<&'static Key> {
     let shown = core::str::from_utf8(name.get(..name.len().min(NAME_SHOWN)).unwrap_or_default()).unwrap_or("?");
     let near = KEYS.iter().filter_map(|key| Some((distance(name, key.name.as_bytes())?, key))).min_by_key(|(d, _)| *d);
     match near {
         // Farther than this, a proposal would only confuse.
         Some((d, key)) if d <= 1 + key.name.len() / 3 => {
-            warnings.add(&[PREFIX, shown, ": no such setting; is ", PREFIX, key.name, " meant?"])
+            warnings.add(&[PREFIX, shown, ": no such setting; is ", PREFIX, key.name, " meant?"]);
+            Some(key)
         }
-        _ => warnings.add(&[PREFIX, shown, ": no such setting; see rdreport --help"]),
+        _ => {
+            warnings.add(&[PREFIX, shown, ": no such setting; see rdreport --help"]);
+            None
+        }
     }
 }
 
@@ -1059,6 +1106,43 @@ mod tests {
         assert_eq!(parse("rd.report.journal.max=99999999999999999G").0.journal_max, None);
         assert!(parse("rd.report.insecure").0.insecure);
         assert!(!parse("rd.report.insecure=1 rd.report.insecure=off").0.insecure);
+    }
+
+    #[test]
+    fn what_cannot_be_read_widens_nothing() {
+        // Each after the word that widens, and alone.
+        for (line, bad) in [
+            ("insecure", &["insecure=maybe", "insecure=", "insecure=\u{a0}"][..]),
+            ("clock=lenient", &["clock=", "clock=lax", "clock"]),
+            ("journal.redact=off", &["journal.redact=of", "journal.redact=x"]),
+            ("roots=on", &["roots=of", "roots=", "roots=none", "root=off", "rots=off"]),
+            ("pin=", &["pin=", "pin", "pins=sha256:x", "pinn=x"]),
+            ("fallback.sha512=aa", &["fallback.sha512=", "fallback.sha512", "fallback.sha51=aa"]),
+        ] {
+            for bad in bad {
+                for line in [std::format!("rd.report.{line} rd.report.{bad}"), std::format!("rd.report.{bad}")] {
+                    let (s, w) = parse(&line);
+                    assert!(!s.insecure && !s.clock_lenient && s.journal_redact, "{line}");
+                    assert_eq!(s.roots, !bad.starts_with("ro"), "{line}");
+                    assert_eq!(s.pin.contains(&""), bad.starts_with("pin"), "{line}");
+                    assert_eq!(s.fallback_sha512, bad.starts_with("fall").then_some(""), "{line}");
+                    let is_kept =
+                        ["pin=", "pin", "fallback.sha512=", "fallback.sha512", "journal.redact="].contains(bad);
+                    assert_eq!(w.is_empty(), is_kept, "{line}: {w:?}");
+                }
+            }
+        }
+        let mut warnings = Warnings::default();
+        let line = b"rd.report.insecure rd.report.insecure=\xff rd.report.pin=\xff rd.report.roots=\xff";
+        let s = Settings::parse(line, &mut warnings);
+        assert!(!s.insecure && !s.roots);
+        assert_eq!(s.pin.as_slice(), [""]);
+        for (line, roots) in
+            [("", true), ("rd.report.roots", true), ("rd.report.roots=off", false), ("rd.report.roots=no", false)]
+        {
+            let (s, w) = parse(line);
+            assert_eq!((s.roots, w.len()), (roots, 0), "{line}");
+        }
     }
 
     #[test]

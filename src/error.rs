@@ -74,9 +74,29 @@ pub enum TlsError {
     WrongPin,
     /// A signature in the chain or the handshake does not fit.
     BadSignature,
-    /// The certificate uses what is not supported: an algorithm, a version, a critical extension.
-    UnsupportedCertificate,
-    /// The certificate cannot be read, or may not be used for a server.
+    /// A signature in the chain is made by an algorithm that is not supported.
+    UnsupportedSignature,
+    /// An RSA key is smaller or larger than is accepted.
+    KeySize,
+    /// The certificate is of X.509 version 1 or 2.
+    OldCertificate,
+    /// The certificate has a critical extension that is not known.
+    CriticalExtension,
+    /// The certificate's extended key usage has no servers in it.
+    WrongUsage,
+    /// The server's certificate is a CA's.
+    CaAsServer,
+    /// The issuer of a certificate is no CA.
+    IssuerNotCa,
+    /// An issuer allows fewer issuers below it than there are.
+    PathLength,
+    /// An issuer's name constraints exclude a name of the certificate.
+    NameConstraint,
+    /// An issuer's name constraints speak of directory names, which are not supported.
+    DirectoryConstraint,
+    /// The chain has more certificates, or more ways through them, than are tried.
+    TangledChain,
+    /// The certificate cannot be read.
     BadCertificate,
     /// The peer speaks TLS 1.1 or older alone.
     OldVersion,
@@ -84,6 +104,12 @@ pub enum TlsError {
     NothingInCommon,
     /// The peer refused with this alert (RFC 8446 section 6).
     Alert(u8),
+    /// The peer asked for a client's certificate, and refused us without one.
+    ClientWanted,
+    /// The peer asked for a client's certificate, and refused ours with this alert.
+    ClientRefused(u8),
+    /// The peer wanted another handshake within the session, which is not done.
+    SecondHandshake,
     /// What the peer sent first is not TLS.
     NotTls,
     /// The peer ended the connection within the handshake, without a word.
@@ -92,15 +118,13 @@ pub enum TlsError {
     Truncated,
     /// A record is not TLS, or was changed on its way.
     BadRecord,
-    /// The handshake, or a file with certificates, needs more memory than is given to it.
+    /// The handshake needs more memory than is given to it, or there are too many pins.
     TooLarge,
-    /// A trusted root could not be used.
-    BadRoot,
     /// A client's certificate cannot be read.
     BadClientCertificate,
     /// A client's key is none, of a kind that is not supported, or not its certificate's.
     BadClientKey,
-    /// What should name a key to be trusted does not.
+    /// What should name a key to be trusted does not; the peer's key is none of the others.
     BadPin,
     /// What was asked for is no name that a certificate can be for.
     BadName,

@@ -7,9 +7,7 @@ use crate::cloud::platform::{self, Found, Why};
 use crate::cloud::{self, Local, Service};
 use crate::delivery::{COMPLAINT_MAX, Delivery, JournalBody, UNDELIVERED, Wording, for_each_complaint, put_into_words};
 use crate::encode::{Format, Stats};
-#[cfg(feature = "client-auth")]
-use crate::error::TlsError;
-use crate::error::{Error, JournalError};
+use crate::error::{Error, JournalError, TlsError};
 #[cfg(feature = "follow")]
 use crate::follow::{self, Follower, Part};
 use crate::http::client::{Body, Heard, Outcome};
@@ -18,7 +16,7 @@ use crate::http::url::Url;
 use crate::interlock::{self, Lock};
 use crate::journal::source::Source;
 use crate::journal::{self, units};
-use crate::net::trust::{CertFacts, PEM_MAX, Trust};
+use crate::net::trust::{CertFacts, Scan, Trust, scan};
 use crate::net::{self, Dial};
 use crate::report::{Facts, Report, new_id};
 use crate::settings::cmdline::Words;
@@ -997,11 +995,17 @@ fn describe(run: &Run<'_>, sink: &SinkOf<'_>, out: &mut dyn Sink) -> Result<(), 
     }
     match Url::parse(&sink.target.url) {
         Ok(url) if url.tls => {
-            put_all(
-                out,
-                &[", TLS", if cfg!(feature = "roots") { ", trusting the built-in roots" } else { ", trusting" }],
-            )?;
-            put_all(out, &[" and ", decimal(run.extra_roots as u64, &mut [0; DECIMAL_MAX]), " of rd.report.ca="])?;
+            let settings = run.settings;
+            let roots = match cfg!(feature = "roots") && settings.roots {
+                _ if !settings.pin.is_empty() => ", trusting the keys of rd.report.pin= alone",
+                _ if settings.insecure => ", trusting ANYBODY",
+                true => ", trusting the built-in roots and ",
+                false => ", trusting no built-in root and ",
+            };
+            put_all(out, &[", TLS", roots])?;
+            if roots.ends_with(' ') {
+                put_all(out, &[decimal(run.extra_roots as u64, &mut [0; DECIMAL_MAX]), " of rd.report.ca="])?;
+            }
         }
         _ => put_all(out, &[", without TLS: anybody on the way can read it"])?,
     }
@@ -1024,33 +1028,41 @@ fn proxy<'a>(settings: &Settings<'a>, warnings: &mut Warnings) -> Option<Url<'a>
     }
 }
 
-/// The roots that the settings add to the built-in ones.
+/// Which servers the settings trust, and the number of certificates of rd.report.ca= among that.
 fn trust(root: &Root, settings: &Settings<'_>, warnings: &mut Warnings) -> (Trust, usize) {
     let (mut trust, mut added) = (Trust::new(), 0usize);
+    let mut is_known = true;
     for path in &settings.ca {
-        // One byte more than is taken, to know a larger file.
-        let mut pem = vec![0; PEM_MAX + 1];
-        let mut buf = [0; 128];
-        let mut why = Text::new(&mut buf);
-        match root.read(*path, &mut pem).map(|pem| trust.add_pem(pem)) {
-            Ok(Ok(0)) => {
-                why.str("holds no certificate");
+        match regular(root, path).and_then(|file| Ok((look_through(root, &file)?, file))) {
+            Ok((found, file)) => {
+                match &found {
+                    Some(scan) => added = added.saturating_add(scan.usable.into()),
+                    None => is_known = false,
+                }
+                warn_of_ca(path, found, warnings);
+                trust.add_ca(file);
             }
-            Ok(Ok(n)) => {
-                added = added.saturating_add(n);
-                continue;
+            Err(e) => {
+                let mut buf = [0; 128];
+                let mut why = Text::new(&mut buf);
+                match e {
+                    _ if !cfg!(feature = "tls") => {
+                        words::error(TlsError::NotBuilt.into(), &CertFacts::default(), &mut why)
+                    }
+                    e => words::errno(e, &mut why),
+                }
+                warnings.add(&["rd.report.ca=", path, ": ", why.as_str(), "; it is not trusted"]);
             }
-            Ok(Err(e)) => words::error(Error::Tls(e), &CertFacts::default(), &mut why),
-            Err(e) => words::errno(e, &mut why),
         }
-        warnings.add(&["rd.report.ca=", path, ": ", why.as_str(), "; it is not trusted"]);
     }
     for pin in &settings.pin {
         if let Err(e) = trust.pin(pin) {
-            let mut buf = [0; 128];
-            let mut why = Text::new(&mut buf);
-            words::error(Error::Tls(e), &CertFacts::default(), &mut why);
-            warnings.add(&["rd.report.pin=", pin, ": ", why.as_str(), "; it is not trusted"]);
+            let why = match e {
+                TlsError::NotBuilt => ": this build has no TLS",
+                TlsError::TooLarge => ": more than 16 keys; the further ones are not trusted",
+                _ => ": no SHA-256 of a public key (sha256:BASE64); a key that cannot be read is none that is trusted",
+            };
+            warnings.add(&["rd.report.pin=", pin, why]);
         }
     }
     if settings.insecure && cfg!(feature = "tls") {
@@ -1058,6 +1070,14 @@ fn trust(root: &Root, settings: &Settings<'_>, warnings: &mut Warnings) -> (Trus
             "rd.report.insecure: ANY certificate is accepted; anybody on the way can read and change the report",
         ]);
         trust.accept_any();
+    }
+    if !settings.roots {
+        trust.drop_built_in();
+        if added == 0 && is_known && settings.pin.is_empty() && !settings.insecure {
+            warnings.add(&[
+                "rd.report.roots=off, and no certificate of rd.report.ca= can be read: no server is trusted over TLS",
+            ]);
+        }
     }
     if settings.clock_lenient {
         trust.believe_date();
@@ -1069,14 +1089,81 @@ fn trust(root: &Root, settings: &Settings<'_>, warnings: &mut Warnings) -> (Trus
     (trust, added)
 }
 
+/// Opens a file, not a directory or a device.
+fn regular(root: &Root, path: &str) -> Result<File, Errno> {
+    let file = root.file(path)?;
+    if file.is_regular()? { Ok(file) } else { Err(Errno::ISDIR) }
+}
+
+/// Looks through a PEM file, in a process that has no rights left; `None` where that process did not come to an end.
+fn look_through(root: &Root, file: &File) -> Result<Option<Scan>, Errno> {
+    /// Milliseconds that it may take: a system's whole bundle needs 5.
+    const SCAN_MS: u64 = 1000;
+    if !cfg!(feature = "tls") {
+        return Err(Errno::NOSYS);
+    }
+    let child = Child::spawn(&mut |said| {
+        sandbox::enter(root);
+        let (errno, scan) = match scan(file) {
+            Ok(scan) => (0, scan),
+            Err(e) => (e.raw_os_error() as u16, Scan { usable: 0, unusable: 0, is_whole: false }),
+        };
+        let numbers = [scan.usable, scan.unusable, scan.is_whole.into(), errno];
+        for (to, number) in said.chunks_exact_mut(2).zip(numbers) {
+            to.copy_from_slice(&number.to_ne_bytes());
+        }
+        (DONE, size_of_val(&numbers))
+    });
+    let mut said = [0; 8];
+    let Ok(child) = child else { return Ok(None) };
+    let (_, len) = child.wait(&Stop::none(), Deadline::after_ms(SCAN_MS), &mut said);
+    if len < said.len() {
+        return Ok(None);
+    }
+    let [u0, u1, b0, b1, whole, _, e0, e1] = said;
+    match u16::from_ne_bytes([e0, e1]) {
+        0 => Ok(Some(Scan {
+            usable: u16::from_ne_bytes([u0, u1]),
+            unusable: u16::from_ne_bytes([b0, b1]),
+            is_whole: whole != 0,
+        })),
+        errno => Err(Errno::from_raw_os_error(errno.into())),
+    }
+}
+
+/// Says what of a PEM file is not trusted.
+fn warn_of_ca(path: &str, found: Option<Scan>, warnings: &mut Warnings) {
+    let Some(Scan { usable, unusable, is_whole }) = found else {
+        return warnings.add(&["rd.report.ca=", path, ": it is not known what it holds; what can be read is trusted"]);
+    };
+    if !is_whole {
+        warnings.add(&["rd.report.ca=", path, ": larger than 4 MB; what lies behind is not trusted"]);
+    }
+    let mut buf = [0; DECIMAL_MAX];
+    match (usable, unusable) {
+        (0, 0) => warnings.add(&["rd.report.ca=", path, ": holds no certificate in PEM; it is not trusted"]),
+        (_, 0) => {}
+        (0, _) => warnings.add(&["rd.report.ca=", path, ": its certificate cannot be read; it is not trusted"]),
+        _ => {
+            let number = decimal(unusable.into(), &mut buf);
+            warnings.add(&[
+                "rd.report.ca=",
+                path,
+                ": ",
+                number,
+                " of its certificates cannot be read; the others are trusted",
+            ]);
+        }
+    }
+}
+
 /// The client's certificate and key; a key that is not named lies in the certificate's file.
 #[cfg(feature = "client-auth")]
 fn show_client(root: &Root, cert_path: &str, key_path: &str, trust: &mut Trust, warnings: &mut Warnings) {
-    let (mut cert, mut key) = (vec![0; PEM_MAX + 1], Zeroizing::new(vec![0; PEM_MAX + 1]));
     let mut buf = [0; 128];
     let mut why = Text::new(&mut buf);
-    let path = match (root.read(cert_path, &mut cert), root.read(key_path, &mut key)) {
-        (Ok(cert), Ok(key)) => match trust.set_client(cert, key) {
+    let path = match (regular(root, cert_path), regular(root, key_path)) {
+        (Ok(cert), Ok(key)) => match trust.set_client(&cert, &key) {
             Ok(()) => return,
             Err(e) => {
                 words::error(Error::Tls(e), &CertFacts::default(), &mut why);

@@ -232,15 +232,7 @@ pub fn unbase64<'b>(text: &str, buf: &'b mut [u8]) -> Option<&'b [u8]> {
     }
     let (mut bits, mut held, mut len) = (0u32, 0u32, 0usize);
     for character in digits.bytes() {
-        let six = match character {
-            b'A'..=b'Z' => character.wrapping_sub(b'A'),
-            b'a'..=b'z' => character.wrapping_sub(b'a').wrapping_add(26),
-            b'0'..=b'9' => character.wrapping_sub(b'0').wrapping_add(52),
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(six);
+        bits = bits << 6 | u32::from(base64_value(character)?);
         held = held.saturating_add(6);
         if held >= 8 {
             held = held.saturating_sub(8);
@@ -251,6 +243,18 @@ pub fn unbase64<'b>(text: &str, buf: &'b mut [u8]) -> Option<&'b [u8]> {
     }
     // The last bits are filled with zeros.
     buf.get(..len).filter(|_| bits == 0)
+}
+
+/// The six bits that a character of base64 stands for.
+pub fn base64_value(character: u8) -> Option<u8> {
+    Some(match character {
+        b'A'..=b'Z' => character.wrapping_sub(b'A'),
+        b'a'..=b'z' => character.wrapping_sub(b'a').wrapping_add(26),
+        b'0'..=b'9' => character.wrapping_sub(b'0').wrapping_add(52),
+        b'+' => 62,
+        b'/' => 63,
+        _ => return None,
+    })
 }
 
 /// Length of an RFC 3339 time in UTC with whole seconds.

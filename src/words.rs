@@ -431,7 +431,7 @@ fn tls(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
         out.str(core::str::from_utf8(&rfc3339(s)).unwrap_or_default());
     };
     let subject = |out: &mut Text<'_>| {
-        out.str(if cert.is_issuers_time { "an issuer of the certificate" } else { "the certificate" });
+        out.str(if cert.is_issuers { "an issuer of the certificate" } else { "the certificate" });
         if !cert.name().is_empty() {
             out.str(" of ").str(cert.name());
         }
@@ -473,20 +473,29 @@ fn tls(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
             out.str(" is self-signed and not trusted; set rd.report.ca= to it, or rd.report.pin=")
         }
         TlsError::WrongPin => out.str("the server's key is none of those in rd.report.pin="),
+        TlsError::BadPin => {
+            out.str("the server's key is none of those in rd.report.pin=, of which one is no sha256:BASE64; correct it")
+        }
         TlsError::BadSignature => {
             out.str("a signature of ");
             subject(out);
             out.str(" is wrong: somebody may be in between; check rd.report.ca=")
         }
-        TlsError::UnsupportedCertificate => {
+        TlsError::UnsupportedSignature
+        | TlsError::KeySize
+        | TlsError::OldCertificate
+        | TlsError::CriticalExtension
+        | TlsError::WrongUsage
+        | TlsError::CaAsServer
+        | TlsError::IssuerNotCa
+        | TlsError::PathLength
+        | TlsError::NameConstraint
+        | TlsError::DirectoryConstraint
+        | TlsError::TangledChain
+        | TlsError::BadCertificate => {
             subject(out);
-            out.str(
-                " uses what is not supported (RSA, P-256 and P-384 with SHA-2 are); change it, or set rd.report.pin=",
-            )
-        }
-        TlsError::BadCertificate => {
-            subject(out);
-            out.str(" is broken, or not for a server; change it, or set rd.report.pin=")
+            certificate(error, cert, out);
+            out
         }
         TlsError::OldVersion => {
             out.str("the server speaks no TLS 1.2 or 1.3; change the server, or use http:// in the URL")
@@ -495,31 +504,110 @@ fn tls(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
             out.str("no cipher suite, group or signature in common with the server; change the server")
         }
         TlsError::Alert(code) => {
-            out.str("the server refused TLS with alert ").dec(code.into());
-            out.str(match code {
-                40 => " (handshake failure)",
-                42 | 116 => " (a client certificate is wanted); set rd.report.cert= and rd.report.key=",
-                48 => " (our certificate's issuer is not known there)",
-                70 => " (protocol version)",
-                112 => " (host name not known there); check the host of the URL",
-                _ => "",
+            alert(code, out);
+            out
+        }
+        TlsError::ClientWanted => {
+            out.str("the server asks for a client certificate, and refused us without one; ");
+            out.str(match cfg!(feature = "client-auth") {
+                true => "set rd.report.cert= and rd.report.key=",
+                false => "this build has none",
             })
         }
+        TlsError::ClientRefused(code) => {
+            out.str("the server refused our client certificate: ");
+            alert(code, out);
+            out.str("; check rd.report.cert=")
+        }
+        TlsError::SecondHandshake => out.str(
+            "the server wanted a second handshake (renegotiation), as it does for a client certificate that only some \
+             paths need; that is not supported: let the server ask for it at once (Apache: SSLVerifyClient outside of \
+             <Location>), and set rd.report.cert=",
+        ),
         TlsError::NotTls => out.str("the server does not speak TLS on this port; check port and https:// of the URL"),
         TlsError::HandshakeCut => out.str("the server closed the connection within the TLS handshake"),
         TlsError::Truncated => out.str("the connection ended without a TLS close: the answer may have been cut"),
         TlsError::BadRecord => out.str("a TLS record was broken on its way"),
-        TlsError::TooLarge => out.str("the certificates are too large (64 KB at most)"),
-        TlsError::BadRoot => out.str("a certificate of rd.report.ca= cannot be used"),
+        TlsError::TooLarge => out.str("the handshake is too large (64 KB at most for the server's certificates)"),
         TlsError::BadClientCertificate => out.str("no certificate in PEM"),
         TlsError::BadClientKey => out.str(match cfg!(feature = "client-auth-rsa") {
             true => "no key of the certificate in rd.report.cert= (P-256 or RSA, PEM, without a password)",
             false => "no key of the certificate in rd.report.cert= (P-256, PEM, without a password)",
         }),
-        TlsError::BadPin => out.str("no SHA-256 of a public key (sha256:BASE64)"),
         TlsError::BadName => out.str("the host of the URL is no name that a certificate can be for"),
         TlsError::NoRandom => out.str("the kernel gives no random numbers"),
         TlsError::Protocol => out.str("the server breaks the TLS protocol"),
         TlsError::NotBuilt => out.str("this build has no TLS"),
     };
+}
+
+/// What is wrong with a certificate or its issuer, and what helps.
+#[cfg(feature = "tls")]
+fn certificate(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
+    out.str(match error {
+        TlsError::KeySize => {
+            out.str(" has an RSA key of ").dec(cert.rsa_bits.into());
+            out.str(" bits; make a new one of 2048 to 8192 bits");
+            return;
+        }
+        TlsError::OldCertificate if cert.is_issuers => {
+            " is of X.509 version 1, which is trusted as rd.report.ca= alone; set that to it, or set rd.report.pin="
+        }
+        TlsError::OldCertificate => {
+            " is of X.509 version 1, which names no host; make one of version 3 with a subjectAltName \
+             (openssl x509 -req -extfile), or set rd.report.pin="
+        }
+        TlsError::UnsupportedSignature => {
+            " is signed by an algorithm that is not supported (RSA, P-256 and P-384 with SHA-256, 384 and 512 are); \
+             make a new one, or set rd.report.pin="
+        }
+        TlsError::CriticalExtension => {
+            " has a critical extension that is not supported; make one without it, or set rd.report.pin="
+        }
+        TlsError::WrongUsage => {
+            " is not for a server (extendedKeyUsage without serverAuth); make a new one, or set rd.report.pin="
+        }
+        TlsError::CaAsServer => {
+            " is a CA's own (basicConstraints CA:TRUE), which is for no server; make one for the server, or set \
+             rd.report.ca= to this one, or rd.report.pin="
+        }
+        TlsError::IssuerNotCa => {
+            " is no CA (basicConstraints without CA:TRUE); let a CA sign, or set rd.report.pin="
+        }
+        TlsError::PathLength => {
+            " allows fewer CAs below it than there are (pathlen of basicConstraints); let a CA nearer to it sign, or set \
+             rd.report.pin="
+        }
+        TlsError::NameConstraint => {
+            " has nameConstraints that exclude a name of it; change its names, or set rd.report.pin="
+        }
+        TlsError::DirectoryConstraint => {
+            " has nameConstraints of directoryName, which are not supported; use another CA, or set rd.report.pin="
+        }
+        TlsError::TangledChain => {
+            " comes with more certificates, or more ways through them, than are tried; send fewer, or set rd.report.pin="
+        }
+        _ => " cannot be read as X.509 (RFC 5280); make a new one, or set rd.report.pin=",
+    });
+}
+
+/// Says with which alert a server refused us.
+#[cfg(feature = "tls")]
+fn alert(code: u8, out: &mut Text<'_>) {
+    out.str("the server ended TLS with alert ").dec(code.into());
+    out.str(match code {
+        40 => " (handshake failure)",
+        42 => " (bad certificate)",
+        43 => " (unsupported certificate)",
+        44 => " (certificate revoked)",
+        45 => " (certificate expired)",
+        46 => " (certificate not acceptable)",
+        48 => " (our certificate's issuer is not known there)",
+        49 => " (access denied)",
+        70 => " (protocol version)",
+        80 => " (internal error)",
+        112 => " (host name not known there); check the host of the URL",
+        116 => " (certificate required)",
+        _ => "",
+    });
 }

@@ -36,6 +36,25 @@ basicConstraints = CA:FALSE
 basicConstraints = CA:FALSE
 extendedKeyUsage = clientAuth
 subjectAltName = DNS:localhost
+[asca]
+basicConstraints = CA:TRUE
+subjectAltName = DNS:localhost
+[critical]
+basicConstraints = CA:FALSE
+subjectAltName = DNS:localhost
+1.2.3.4.5 = critical,DER:0500
+[notca]
+basicConstraints = CA:FALSE
+[pathlen]
+basicConstraints = critical,CA:TRUE,pathlen:0
+[onlycorp]
+basicConstraints = critical,CA:TRUE
+nameConstraints = critical,permitted;DNS:corp.example
+[directory]
+basicConstraints = critical,CA:TRUE
+nameConstraints = critical,permitted;dirName:corp
+[corp]
+organizationName = corp
 END
 : > index.txt
 
@@ -99,4 +118,44 @@ cat oldinter.pem >> oldchain.pem
 # Signed by itself, and a CA, as `openssl req -x509` makes it unless told otherwise.
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout selfca.key -subj /CN=localhost -days 30 \
     -addext subjectAltName=DNS:localhost -out selfca.pem
+# X.509 version 1: without extensions.
+v1() { # NAME ISSUER
+    openssl req -new -key p256.key -subj /CN=localhost -config pki.cnf -out "$1.csr"
+    cp p256.key "$1.key"
+    openssl x509 -req -in "$1.csr" -CA "$2.pem" -CAkey "$2.key" -set_serial 7 -days 30 -out "$1.pem"
+    openssl x509 -in "$1.pem" -noout -text | grep -q 'Version: 1'
+}
+v1 v1 ca
+openssl req -new -key ca.key -subj "/CN=root of version 1" -config pki.cnf -out v1ca.csr
+cp ca.key v1ca.key
+openssl x509 -req -in v1ca.csr -signkey ca.key -days 30 -out v1ca.pem
+leaf byv1 p256 v1ca localhost server
+
+# Each with one fault.
+leaf asca p256 ca localhost asca
+leaf critical p256 ca localhost critical
+leaf sha1 p256 ca localhost server -md sha1 -days 30
+for bits in 1024 2047; do
+    openssl genpkey -algorithm RSA -pkeyopt "rsa_keygen_bits:$bits" -out "rsa$bits.key"
+    leaf "rsa$bits" "rsa$bits" ca localhost server
+done
+# NAME EXTENSIONS KEY: a server's behind an intermediate with the fault.
+behind() {
+    leaf "$1inter" "$3" ca "intermediate $1" "$2"
+    leaf "$1" p256 "$1inter" localhost server
+    cat "$1inter.pem" >> "$1.pem"
+}
+behind notca notca inter
+behind onlycorp onlycorp inter
+behind directory directory inter
+behind weakca root rsa1024
+leaf pathleninter inter ca "intermediate pathlen" pathlen
+leaf belowinter inter pathleninter "intermediate below" root
+leaf pathlen p256 belowinter localhost server
+cat belowinter.pem pathleninter.pem >> pathlen.pem
+
+# As OpenSSL keeps a certificate with what it is trusted for.
+openssl x509 -in ca.pem -addtrust serverAuth -out ca-trusted.pem -trustout
+openssl x509 -in ca.pem -addreject serverAuth -out ca-rejected.pem -trustout
+
 cat ca.pem rsaca.pem p384ca.pem > roots.pem

@@ -119,7 +119,7 @@ class WrongInput(unittest.TestCase):
             root.write("folder/x", "")
 
         names = ("missing", "empty", "text", "broken", "folder")
-        said = ("no such file", "holds no certificate", "holds no certificate", "... cannot be used", "not a file")
+        said = ("no such file", "holds no certificate in PEM", "holds no certificate in PEM", "its certificate cannot be read", "not a file")
         paths = [f"/{n}" if n == "folder" else f"/{n}.pem" for n in names]
         self.failed(self.good + "".join(f" rd.report.ca={path}" for path in paths),
                     [f"rdreport: rd.report.ca={path}: {why}; it is not trusted" for path, why in zip(paths, said)]

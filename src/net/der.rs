@@ -6,7 +6,6 @@
 /// `INTEGER`.
 pub(crate) const INTEGER: u8 = 0x02;
 /// `BIT STRING`.
-#[cfg(feature = "client-auth")]
 pub(crate) const BIT_STRING: u8 = 0x03;
 /// `OCTET STRING`.
 pub(crate) const OCTET_STRING: u8 = 0x04;
@@ -58,6 +57,13 @@ impl<'a> Der<'a> {
         Some(value)
     }
 
+    /// The next value with its tag and length, which must have this tag; when it has not, nothing is consumed.
+    pub(crate) fn whole(&mut self, tag: u8) -> Option<&'a [u8]> {
+        let all = self.0;
+        self.take(tag)?;
+        all.get(..all.len().saturating_sub(self.0.len()))
+    }
+
     /// As [`Der::take`], to walk on inside of it.
     pub(crate) fn enter(&mut self, tag: u8) -> Option<Der<'a>> {
         self.take(tag).map(Der)
@@ -91,6 +97,10 @@ mod tests {
         assert_eq!(inner.take(OCTET_STRING), Some(&[7][..]));
         assert!(inner.is_empty());
         assert_eq!(der.any(), None);
+        let mut der = Der(&[0x30, 1, 9, 4, 0]);
+        assert_eq!(der.whole(OCTET_STRING), None);
+        assert_eq!(der.whole(SEQUENCE), Some(&[0x30, 1, 9][..]));
+        assert_eq!(der.whole(OCTET_STRING), Some(&[4, 0][..]));
     }
 
     #[test]

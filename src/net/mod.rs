@@ -31,6 +31,8 @@ mod hosts;
 pub mod lines;
 mod lookup;
 #[cfg(feature = "tls")]
+mod pem;
+#[cfg(feature = "tls")]
 mod provider;
 mod race;
 mod resolvers;

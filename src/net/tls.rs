@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use rustls::client::{ClientConnectionData, Resumption, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
-use rustls::{AlertDescription, CertificateError, ClientConfig, InvalidMessage, PeerIncompatible};
+use rustls::{AlertDescription, CertificateError, ClientConfig, InvalidMessage, PeerIncompatible, ProtocolVersion};
 
 /// Most bytes of content in a record (RFC 8446 section 5.1).
 const CONTENT_MAX: usize = 1 << 14;
@@ -99,13 +99,7 @@ impl<'a> Tls<'a> {
             .map_err(|_| TlsError::Protocol)?
             .dangerous()
             .with_custom_certificate_verifier(verifier.clone());
-        #[cfg(feature = "client-auth")]
-        let mut config = match verifier.client() {
-            Some(client) => builder.with_client_cert_resolver(client),
-            None => builder.with_no_client_auth(),
-        };
-        #[cfg(not(feature = "client-auth"))]
-        let mut config = builder.with_no_client_auth();
+        let mut config = builder.with_client_cert_resolver(verifier.clone());
         config.resumption = Resumption::disabled();
         Ok(Self {
             plain,
@@ -286,11 +280,27 @@ impl<'a> Tls<'a> {
         let refusal = self.verifier.seen().and_then(|seen| seen.refusal);
         match error {
             rustls::Error::InvalidCertificate(_) if refusal.is_some() => refusal.unwrap_or(TlsError::BadCertificate),
+            rustls::Error::AlertReceived(alert) => self.refused((*alert).into()).unwrap_or_else(|| map(error)),
             rustls::Error::InvalidMessage(_) if !self.is_tls => match self.incoming.first() {
                 Some(20..=24) => TlsError::BadRecord,
                 _ => TlsError::NotTls,
             },
             _ => map(error),
+        }
+    }
+
+    /// What a peer means by an alert, where that depends on what was before.
+    fn refused(&self, alert: u8) -> Option<TlsError> {
+        const HANDSHAKE_FAILURE: u8 = 40;
+        let is_tls12 = self.conn.protocol_version() == Some(ProtocolVersion::TLSv1_2);
+        match alert {
+            // rustls refuses to negotiate anew, and some peers can then but end. In TLS 1.3 there is no such thing.
+            HANDSHAKE_FAILURE if self.is_established && is_tls12 => Some(TlsError::SecondHandshake),
+            // Of certificates and access (RFC 8446 section 6.2). In TLS 1.3 they come after our side of the handshake.
+            HANDSHAKE_FAILURE | 42..=46 | 48 | 49 | 116 => {
+                self.verifier.client_refusal(alert).or(self.is_established.then_some(TlsError::Alert(alert)))
+            }
+            _ => None,
         }
     }
 
@@ -411,7 +421,7 @@ fn map(error: &rustls::Error) -> TlsError {
         rustls::Error::InvalidMessage(_) | DecryptError | PeerSentOversizedRecord => TlsError::BadRecord,
         InvalidCertificate(CertificateError::BadSignature) => TlsError::BadSignature,
         InvalidCertificate(CertificateError::BadEncoding) | NoCertificatesPresented => TlsError::BadCertificate,
-        InvalidCertificate(_) => TlsError::UnsupportedCertificate,
+        InvalidCertificate(_) => TlsError::BadCertificate,
         FailedToGetRandomBytes => TlsError::NoRandom,
         _ => TlsError::Protocol,
     }

@@ -2,33 +2,33 @@
 //! refused certificate says of itself.
 
 use super::der::{Der, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, UTC_TIME};
-use super::provider::ALGORITHMS;
+use super::pem::{Label, blocks};
+use super::provider::{ALGORITHMS, refused_rsa_bits, verify};
 #[cfg(feature = "client-auth")]
-use super::provider::{Client, certified, client_key};
+use super::provider::{certified, client_key};
 use super::roots::built_in;
 use crate::build_date::BUILD_DATE_S;
 use crate::error::TlsError;
+use crate::sys::Errno;
+use crate::sys::file::File;
 use crate::sys::time::realtime_s;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use once_cell::race::OnceBox;
+use rustls::client::ResolvesClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::{PemObject, SectionKind};
 use rustls::pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
+use rustls::sign::CertifiedKey;
 use rustls::time_provider::TimeProvider;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use sha2::{Digest, Sha256};
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
-#[cfg(feature = "client-auth")]
-use zeroize::Zeroizing;
 
-/// Most bytes of a PEM file: some forty certificates with their texts, far more than one's own CAs.
-pub const PEM_MAX: usize = 64 * 1024;
-/// Most roots added to the built-in ones.
-pub const ROOTS_MAX: usize = 32;
+/// Most roots of the owner's that a chain is checked with. Only those are kept that the chain's certificates name as their issuer.
+const ROOTS_MAX: usize = 32;
 /// Most pinned keys: one in use and one to come, for some servers.
 pub const PINS_MAX: usize = 16;
 /// Most certificates of ours that are shown: itself and its issuers.
@@ -36,9 +36,6 @@ pub const PINS_MAX: usize = 16;
 const CLIENT_CHAIN_MAX: usize = 8;
 /// Most bytes that are kept of a certificate's name.
 const NAME_MAX: usize = 64;
-
-/// What PEM files are read as: one type alone, so that there is one reader.
-type Section = (SectionKind, Vec<u8>);
 
 /// What is trusted. Shared with the connections it was given to, and with its clones until they are changed.
 #[derive(Clone)]
@@ -58,8 +55,10 @@ pub struct CertFacts {
     pub has_alternative_names: bool,
     /// Whether its issuer is its subject.
     pub is_self_signed: bool,
-    /// Whether the times are those of another certificate of the chain, since that one is the reason of the refusal.
-    pub is_issuers_time: bool,
+    /// Whether another certificate of the chain is the reason of the refusal: the times are then that one's.
+    pub is_issuers: bool,
+    /// Bits of the RSA key that is the reason of the refusal.
+    pub rsa_bits: u32,
 }
 
 impl Default for Trust {
@@ -74,43 +73,34 @@ impl Trust {
         Self(Arc::new(Policy::default()))
     }
 
-    /// Adds the certificates of a PEM file as roots, and as servers that are trusted by themselves; gives how many there were.
-    /// Sections that are no certificates are passed over.
-    pub fn add_pem(&mut self, pem: &[u8]) -> Result<usize, TlsError> {
-        if pem.len() > PEM_MAX {
-            return Err(TlsError::TooLarge);
-        }
-        let policy = Arc::make_mut(&mut self.0);
-        let mut added = 0usize;
-        for section in Section::pem_slice_iter(pem) {
-            let (kind, der) = section.map_err(|_| TlsError::BadRoot)?;
-            if kind != SectionKind::Certificate {
-                continue;
-            }
-            let der = CertificateDer::from(der);
-            if policy.roots.len() >= ROOTS_MAX {
-                return Err(TlsError::TooLarge);
-            }
-            policy.roots.push(anchor_from_trusted_cert(&der).map_err(|_| TlsError::BadRoot)?.to_owned());
-            policy.exact.push(Sha256::digest(&der).into());
-            added = added.saturating_add(1);
-        }
-        Ok(added)
+    /// Trusts the certificates of a PEM file as roots, and as servers by themselves. The file is read anew for each chain, by the process
+    /// that checks it.
+    pub fn add_ca(&mut self, file: File) {
+        Arc::make_mut(&mut self.0).ca.push(Arc::new(file));
+    }
+
+    /// Trusts no built-in root.
+    pub fn drop_built_in(&mut self) {
+        Arc::make_mut(&mut self.0).has_no_built_in = true;
     }
 
     /// Trusts the server whose public key (`SubjectPublicKeyInfo`) has this SHA-256: `sha256:BASE64`, or as curl writes it,
-    /// `sha256//BASE64`, several with `;` between them. Once there is a pin, the key alone counts: neither issuer, name nor time.
+    /// `sha256//BASE64`, several with `;` between them. Once there is a pin, the key alone counts: neither issuer, name nor time. A pin
+    /// that cannot be read is one that no key has.
     pub fn pin(&mut self, text: &str) -> Result<(), TlsError> {
         let policy = Arc::make_mut(&mut self.0);
+        policy.is_pinned = true;
+        let mut result = Ok(());
         for pin in text.split(';') {
             let digest = pin.strip_prefix("sha256").and_then(|rest| rest.strip_prefix(':').or(rest.strip_prefix("//")));
-            let digest = digest.and_then(base64_digest).ok_or(TlsError::BadPin)?;
-            if policy.pins.len() >= PINS_MAX {
-                return Err(TlsError::TooLarge);
+            match digest.and_then(base64_digest) {
+                Some(digest) if policy.pins.len() < PINS_MAX => policy.pins.push(digest),
+                Some(_) => return Err(TlsError::TooLarge),
+                None => result = Err(TlsError::BadPin),
             }
-            policy.pins.push(digest);
         }
-        Ok(())
+        policy.has_bad_pin |= result.is_err();
+        result
     }
 
     /// Trusts whoever answers, unless there are pins.
@@ -120,26 +110,26 @@ impl Trust {
 
     /// Shows servers that ask for one a certificate of ours: the PEM of it, followed by its issuers', and of its key.
     #[cfg(feature = "client-auth")]
-    pub fn set_client(&mut self, cert: &[u8], key: &[u8]) -> Result<(), TlsError> {
-        if cert.len() > PEM_MAX || key.len() > PEM_MAX {
-            return Err(TlsError::TooLarge);
-        }
-        let mut chain = Vec::new();
-        for section in Section::pem_slice_iter(cert) {
-            match section {
-                Ok((SectionKind::Certificate, der)) if chain.len() < CLIENT_CHAIN_MAX => chain.push(der.into()),
-                Ok(_) => {}
-                Err(_) => return Err(TlsError::BadClientCertificate),
+    pub fn set_client(&mut self, cert: &File, key: &File) -> Result<(), TlsError> {
+        let (mut chain, mut is_broken) = (Vec::new(), false);
+        let read = blocks(cert, &mut |label, der| {
+            match der {
+                _ if label != Label::Certificate => {}
+                Some(der) if chain.len() < CLIENT_CHAIN_MAX => chain.push(CertificateDer::from(der.to_vec())),
+                Some(_) => {}
+                None => is_broken = true,
             }
-        }
-        if chain.is_empty() {
+            true
+        });
+        if read.is_err() || is_broken || chain.is_empty() {
             return Err(TlsError::BadClientCertificate);
         }
-        let key = Section::pem_slice_iter(key).find_map(|section| {
-            let (kind, der) = section.ok()?;
-            client_key(kind, &Zeroizing::new(der))
+        let mut found = None;
+        let _ = blocks(key, &mut |label, der| {
+            found = der.and_then(|der| client_key(label, der));
+            found.is_none()
         });
-        let client = key.and_then(|key| certified(chain, key)).ok_or(TlsError::BadClientKey)?;
+        let client = found.and_then(|key| certified(chain, key)).ok_or(TlsError::BadClientKey)?;
         Arc::make_mut(&mut self.0).client = Some(Arc::new(client));
         Ok(())
     }
@@ -158,7 +148,7 @@ impl Trust {
 
     /// Whether a time that was told would matter: neither for pinned keys nor where any certificate is accepted.
     pub fn looks_at_times(&self) -> bool {
-        cfg!(feature = "clock") && self.0.pins.is_empty() && !self.0.is_insecure
+        cfg!(feature = "clock") && !self.0.is_pinned && !self.0.is_insecure
     }
 
     /// Whether a time that was told would be used in place of the clock's, were it known.
@@ -173,7 +163,76 @@ impl Trust {
 
     /// A check of one connection's certificate.
     pub(super) fn verifier(&self) -> Verifier {
-        Verifier { policy: self.0.clone(), seen: OnceBox::new() }
+        Verifier { policy: self.0.clone(), seen: OnceBox::new(), is_client_asked: AtomicBool::new(false) }
+    }
+}
+
+/// What a PEM file holds that is to be trusted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scan {
+    /// Number of certificates that are trusted.
+    pub usable: u16,
+    /// Number of those that cannot be read, or that OpenSSL's settings keep from servers.
+    pub unusable: u16,
+    /// Whether the file was read to its end.
+    pub is_whole: bool,
+}
+
+/// Looks through a PEM file as a check of a chain does.
+pub fn scan(file: &File) -> Result<Scan, Errno> {
+    let mut scan = Scan { usable: 0, unusable: 0, is_whole: true };
+    scan.is_whole = blocks(file, &mut |label, der| {
+        if label == Label::Certificate {
+            let is_usable = der.is_some_and(|der| anchor_from_trusted_cert(&CertificateDer::from(der)).is_ok());
+            let count = if is_usable { &mut scan.usable } else { &mut scan.unusable };
+            *count = count.saturating_add(1);
+        }
+        true
+    })?;
+    Ok(scan)
+}
+
+/// A certificate's parts (RFC 5280 section 4.1), found without a look at what they say: of any version, and whatever is wrong with it.
+pub(in crate::net) struct Certificate<'a> {
+    issuer: &'a [u8],
+    validity: Der<'a>,
+    subject: &'a [u8],
+    /// `SubjectPublicKeyInfo`, whole.
+    pub(in crate::net) key: &'a [u8],
+    extensions: Der<'a>,
+}
+
+impl<'a> Certificate<'a> {
+    pub(in crate::net) fn read(der: &'a [u8]) -> Option<Self> {
+        let mut body = Der(der).enter(SEQUENCE)?.enter(SEQUENCE)?;
+        body.take(VERSION);
+        body.take(INTEGER)?;
+        body.take(SEQUENCE)?;
+        let issuer = body.take(SEQUENCE)?;
+        let validity = body.enter(SEQUENCE)?;
+        let subject = body.take(SEQUENCE)?;
+        let key = body.whole(SEQUENCE)?;
+        body.take(ISSUER_ID);
+        body.take(SUBJECT_ID);
+        let extensions = body.enter(EXTENSIONS).and_then(|mut all| all.enter(SEQUENCE)).unwrap_or(Der(&[]));
+        Some(Self { issuer, validity, subject, key, extensions })
+    }
+
+    /// The value of an extension.
+    fn extension(&self, oid: &[u8]) -> Option<Der<'a>> {
+        let mut extensions = self.extensions;
+        while let Some(mut extension) = extensions.enter(SEQUENCE) {
+            if extension.take(OID) == Some(oid) {
+                extension.take(BOOLEAN);
+                return extension.enter(OCTET_STRING);
+            }
+        }
+        None
+    }
+
+    /// See [`refused_rsa_bits`].
+    fn refused_rsa_bits(&self) -> Option<usize> {
+        refused_rsa_bits(Der(self.key).enter(SEQUENCE)?)
     }
 }
 
@@ -191,35 +250,20 @@ impl CertFacts {
     }
 
     fn walk(&mut self, der: &[u8]) -> Option<()> {
-        let mut body = Der(der).enter(SEQUENCE)?.enter(SEQUENCE)?;
-        body.take(VERSION);
-        body.take(INTEGER)?;
-        body.take(SEQUENCE)?;
-        let issuer = body.take(SEQUENCE)?;
-        let mut validity = body.enter(SEQUENCE)?;
-        self.not_before_s = time(&mut validity).unwrap_or_default();
-        self.not_after_s = time(&mut validity).unwrap_or_default();
-        let subject = body.take(SEQUENCE)?;
-        self.is_self_signed = issuer == subject;
-        if let Some(name) = common_name(Der(subject)) {
+        let mut cert = Certificate::read(der)?;
+        self.not_before_s = time(&mut cert.validity).unwrap_or_default();
+        self.not_after_s = time(&mut cert.validity).unwrap_or_default();
+        self.is_self_signed = cert.issuer == cert.subject;
+        if let Some(name) = common_name(Der(cert.subject)) {
             self.name = Name::new(name);
         }
-        body.take(SEQUENCE)?;
-        body.take(ISSUER_ID);
-        body.take(SUBJECT_ID);
-        let mut extensions = body.enter(EXTENSIONS)?.enter(SEQUENCE)?;
-        while let Some(mut extension) = extensions.enter(SEQUENCE) {
-            if extension.take(OID) != Some(SUBJECT_ALT_NAME) {
-                continue;
-            }
-            extension.take(BOOLEAN);
-            self.has_alternative_names = true;
-            let mut names = extension.enter(OCTET_STRING)?.enter(SEQUENCE)?;
-            while let Some((tag, value)) = names.any() {
-                if tag == DNS_NAME {
-                    self.name = Name::new(value);
-                    return Some(());
-                }
+        let mut names = cert.extension(SUBJECT_ALT_NAME)?;
+        self.has_alternative_names = true;
+        let mut names = names.enter(SEQUENCE)?;
+        while let Some((tag, value)) = names.any() {
+            if tag == DNS_NAME {
+                self.name = Name::new(value);
+                break;
             }
         }
         Some(())
@@ -228,15 +272,18 @@ impl CertFacts {
 
 #[derive(Clone, Default)]
 struct Policy {
-    roots: Vec<TrustAnchor<'static>>,
-    /// SHA-256 of each certificate that was added.
-    exact: Vec<[u8; 32]>,
+    /// PEM files of roots.
+    ca: Vec<Arc<File>>,
+    has_no_built_in: bool,
+    /// Whether keys alone count; those are `pins`, which may be empty.
+    is_pinned: bool,
+    /// Whether one of them could not be read.
+    has_bad_pin: bool,
     /// SHA-256 of each key that is trusted.
     pins: Vec<[u8; 32]>,
     is_insecure: bool,
     clock: Clock,
-    #[cfg(feature = "client-auth")]
-    client: Option<Arc<Client>>,
+    client: Option<Arc<CertifiedKey>>,
 }
 
 /// What is known of the time beside the system's clock.
@@ -258,7 +305,29 @@ impl Clock {
     }
 }
 
+/// What the owner's files hold for one chain.
+#[derive(Default)]
+struct Owners {
+    /// Those roots that a certificate of the chain names as its issuer.
+    roots: Vec<TrustAnchor<'static>>,
+    /// Whether the server's certificate itself is there.
+    has_server: bool,
+}
+
+/// What a server sent.
+struct Chain<'a> {
+    end_entity: &'a CertificateDer<'a>,
+    cert: EndEntityCert<'a>,
+    intermediates: &'a [CertificateDer<'a>],
+    owners: Owners,
+}
+
 impl Policy {
+    /// Whether nothing of a certificate counts.
+    fn accepts_any(&self) -> bool {
+        self.is_insecure && !self.is_pinned
+    }
+
     fn check(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -268,70 +337,92 @@ impl Policy {
     ) -> Result<(), TlsError> {
         let (now_s, other_s) = self.clock.times(realtime_s());
         facts.now_s = now_s;
-        if self.is_insecure && self.pins.is_empty() {
+        if self.accepts_any() {
             return Ok(());
         }
-        let cert = EndEntityCert::try_from(end_entity).map_err(|error| refusal(error, facts))?;
-        if !self.pins.is_empty() {
-            let key = Sha256::digest(cert.subject_public_key_info());
-            return if self.pins.contains(&key.into()) { Ok(()) } else { Err(TlsError::WrongPin) };
+        let parts = Certificate::read(end_entity).ok_or(TlsError::BadCertificate)?;
+        if self.is_pinned && !self.pins.contains(&Sha256::digest(parts.key).into()) {
+            return Err(if self.has_bad_pin { TlsError::BadPin } else { TlsError::WrongPin });
         }
-        let mut result = self.check_at(now_s, end_entity, &cert, intermediates, facts);
+        if let Some(bits) = parts.refused_rsa_bits() {
+            facts.rsa_bits = bits as u32;
+            return Err(TlsError::KeySize);
+        }
+        if self.is_pinned {
+            return Ok(());
+        }
+        let chain = Chain {
+            end_entity,
+            cert: EndEntityCert::try_from(end_entity).map_err(|error| refusal(error, facts))?,
+            intermediates,
+            owners: self.owners(end_entity, intermediates),
+        };
+        let mut result = self.check_at(now_s, &chain, facts);
         if let (Err(TlsError::Expired), Some(other_s)) = (result, other_s) {
             let mut anew = *facts;
-            if self.check_at(other_s, end_entity, &cert, intermediates, &mut anew).is_ok() {
+            if self.check_at(other_s, &chain, &mut anew).is_ok() {
                 (*facts, result) = (anew, Ok(()));
                 facts.now_s = other_s;
             }
         }
         result?;
-        cert.verify_is_valid_for_subject_name(name).map_err(|error| refusal(error, facts))
+        chain.cert.verify_is_valid_for_subject_name(name).map_err(|error| refusal(error, facts))
+    }
+
+    /// Looks through the owner's files for what this chain needs.
+    fn owners(&self, end_entity: &CertificateDer<'_>, intermediates: &[CertificateDer<'_>]) -> Owners {
+        let sent = core::iter::once(end_entity).chain(intermediates);
+        let issuers: Vec<&[u8]> = sent.filter_map(|der| Certificate::read(der)).map(|cert| cert.issuer).collect();
+        let mut owners = Owners::default();
+        for file in &self.ca {
+            // What cannot be read is not trusted. That it cannot was said before.
+            let _ = blocks(file, &mut |label, der| {
+                let Some(der) = der.filter(|_| label == Label::Certificate) else { return true };
+                owners.has_server |= der == &**end_entity;
+                if let Ok(root) = anchor_from_trusted_cert(&CertificateDer::from(der))
+                    && issuers.contains(&root.subject.as_ref())
+                    && owners.roots.len() < ROOTS_MAX
+                {
+                    owners.roots.push(root.to_owned());
+                }
+                true
+            });
+        }
+        owners
     }
 
     /// Checks at this time the certificate itself, if it was added, else its chain.
-    fn check_at(
-        &self,
-        now_s: u64,
-        end_entity: &CertificateDer<'_>,
-        cert: &EndEntityCert<'_>,
-        intermediates: &[CertificateDer<'_>],
-        facts: &mut CertFacts,
-    ) -> Result<(), TlsError> {
+    fn check_at(&self, now_s: u64, chain: &Chain<'_>, facts: &mut CertFacts) -> Result<(), TlsError> {
         // The owner handed us this very certificate. webpki never takes one that is its own root.
-        if self.exact.contains(&Sha256::digest(end_entity).into()) {
+        if chain.owners.has_server {
             return match now_s {
                 now if now < facts.not_before_s => Err(TlsError::NotYetValid),
                 now if now > facts.not_after_s => Err(TlsError::Expired),
                 _ => Ok(()),
             };
         }
-        self.check_chain(now_s, cert, intermediates, facts)
-    }
-
-    fn check_chain(
-        &self,
-        now_s: u64,
-        cert: &EndEntityCert<'_>,
-        intermediates: &[CertificateDer<'_>],
-        facts: &mut CertFacts,
-    ) -> Result<(), TlsError> {
         let now = UnixTime::since_unix_epoch(Duration::from_secs(now_s));
+        // Alone first, with nothing that it could be signed by: what is wrong then is its own fault.
+        match chain.verify(&[], &[], now) {
+            Err(webpki::Error::UnknownIssuer) | Ok(()) => {}
+            Err(error) => return Err(refusal(error, facts)),
+        }
         let mut result = Err(TlsError::UnknownIssuer);
         for is_owners in [true, false] {
             // Those of the owner first: where they do, the others are not read.
             let others;
-            let roots = if is_owners {
-                &self.roots
-            } else {
-                others = built_in();
-                &others
+            let roots = match is_owners {
+                true => &chain.owners.roots,
+                false if self.has_no_built_in => break,
+                false => {
+                    others = built_in();
+                    &others
+                }
             };
-            let path =
-                cert.verify_for_usage(ALGORITHMS.all, roots, intermediates, now, KeyUsage::server_auth(), None, None);
-            result = match path {
-                Ok(_) => return Ok(()),
+            result = match chain.verify(roots, chain.intermediates, now) {
+                Ok(()) => return Ok(()),
                 Err(webpki::Error::UnknownIssuer) => result,
-                Err(error) => Err(refusal(error, facts)),
+                Err(error) => Err(chain.refusal(error, facts)),
             };
         }
         match result {
@@ -341,10 +432,75 @@ impl Policy {
     }
 }
 
+impl Chain<'_> {
+    fn verify(
+        &self,
+        roots: &[TrustAnchor<'_>],
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<(), webpki::Error> {
+        let usage = KeyUsage::server_auth();
+        self.cert.verify_for_usage(ALGORITHMS.all, roots, intermediates, now, usage, None, None).map(|_| ())
+    }
+
+    /// Why a chain is refused whose first certificate, alone, has no fault.
+    fn refusal(&self, error: webpki::Error, facts: &mut CertFacts) -> TlsError {
+        facts.is_issuers = true;
+        match refusal(error, facts) {
+            TlsError::BadSignature => {
+                // The signature of an issuer whose key is refused is never computed.
+                let owners = self.owners.roots.iter().map(|root| Der(&root.subject_public_key_info));
+                let keys = owners.filter_map(refused_rsa_bits);
+                match keys.chain(self.issuers().filter_map(|cert| cert.refused_rsa_bits())).next() {
+                    Some(bits) => {
+                        facts.rsa_bits = bits as u32;
+                        TlsError::KeySize
+                    }
+                    None => TlsError::BadSignature,
+                }
+            }
+            TlsError::NameConstraint => {
+                let owners = self.owners.roots.iter().filter_map(|root| root.name_constraints.as_deref().map(Der));
+                let sent = self.issuers().filter_map(|cert| cert.extension(NAME_CONSTRAINTS)?.enter(SEQUENCE));
+                match owners.chain(sent).any(constrains_directory_names) {
+                    true => TlsError::DirectoryConstraint,
+                    false => TlsError::NameConstraint,
+                }
+            }
+            error => error,
+        }
+    }
+
+    /// The certificates that were sent and that another one names as its issuer.
+    fn issuers(&self) -> impl Iterator<Item = Certificate<'_>> {
+        let sent =
+            || core::iter::once(self.end_entity).chain(self.intermediates).filter_map(|der| Certificate::read(der));
+        let is_named = move |cert: &Certificate<'_>| sent().any(|other| other.issuer == cert.subject);
+        self.intermediates.iter().filter_map(|der| Certificate::read(der)).filter(is_named)
+    }
+}
+
+/// Whether name constraints (RFC 5280 section 4.2.1.10) speak of `directoryName`, which webpki refuses for every certificate.
+fn constrains_directory_names(mut constraints: Der<'_>) -> bool {
+    /// `[4]` of `GeneralName`.
+    const DIRECTORY_NAME: u8 = 0xa4;
+    while let Some((_, subtrees)) = constraints.any() {
+        let mut subtrees = Der(subtrees);
+        while let Some(mut subtree) = subtrees.enter(SEQUENCE) {
+            if subtree.take(DIRECTORY_NAME).is_some() {
+                return true;
+            }
+        }
+    }
+    false
+}
+
 /// The check of one connection's certificate; afterwards, what was seen.
 pub(super) struct Verifier {
     policy: Arc<Policy>,
     seen: OnceBox<Seen>,
+    /// Whether the server asked for a certificate of ours.
+    is_client_asked: AtomicBool,
 }
 
 /// What a certificate said of itself, and why it was refused, if it was.
@@ -354,10 +510,12 @@ pub(super) struct Seen {
 }
 
 impl Verifier {
-    /// The certificate of ours to show.
-    #[cfg(feature = "client-auth")]
-    pub(super) fn client(&self) -> Option<Arc<Client>> {
-        self.policy.client.clone()
+    /// What a server that refuses us says by that, where it asked for a certificate of ours.
+    pub(super) fn client_refusal(&self, alert: u8) -> Option<TlsError> {
+        self.is_client_asked.load(Ordering::Relaxed).then_some(match self.policy.client {
+            Some(_) => TlsError::ClientRefused(alert),
+            None => TlsError::ClientWanted,
+        })
     }
 
     /// What was seen of the end entity's certificate, once it came.
@@ -367,6 +525,38 @@ impl Verifier {
 }
 
 debug_nothing!(Verifier);
+
+impl ResolvesClientCert for Verifier {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.is_client_asked.store(true, Ordering::Relaxed);
+        self.policy.client.clone()
+    }
+
+    fn has_certs(&self) -> bool {
+        self.policy.client.is_some()
+    }
+}
+
+impl Verifier {
+    /// Checks the handshake's signature by the key alone: what else the certificate says was looked at before, or does not count.
+    fn verify_signature(
+        &self,
+        is_tls13: bool,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        // Where any key is accepted, a signature by one proves nothing.
+        let is_valid = self.policy.accepts_any()
+            || Certificate::read(cert)
+                .and_then(|cert| verify(cert.key, signed.scheme, is_tls13, message, signed.signature()))
+                .is_some();
+        match is_valid {
+            true => Ok(HandshakeSignatureValid::assertion()),
+            false => Err(Error::InvalidCertificate(CertificateError::BadSignature)),
+        }
+    }
+}
 
 impl TimeProvider for Verifier {
     fn current_time(&self) -> Option<UnixTime> {
@@ -397,18 +587,18 @@ impl ServerCertVerifier for Verifier {
         &self,
         message: &[u8],
         cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
+        signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &ALGORITHMS)
+        self.verify_signature(false, message, cert, signed)
     }
 
     fn verify_tls13_signature(
         &self,
         message: &[u8],
         cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
+        signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &ALGORITHMS)
+        self.verify_signature(true, message, cert, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -423,34 +613,46 @@ fn told_to_peer(error: TlsError) -> CertificateError {
         TlsError::WrongName => CertificateError::NotValidForName,
         TlsError::UnknownIssuer | TlsError::SelfSigned => CertificateError::UnknownIssuer,
         TlsError::BadSignature => CertificateError::BadSignature,
-        TlsError::UnsupportedCertificate => CertificateError::InvalidPurpose,
-        TlsError::WrongPin => CertificateError::ApplicationVerificationFailure,
+        TlsError::UnsupportedSignature
+        | TlsError::KeySize
+        | TlsError::OldCertificate
+        | TlsError::CriticalExtension
+        | TlsError::WrongUsage => CertificateError::InvalidPurpose,
+        TlsError::WrongPin | TlsError::BadPin => CertificateError::ApplicationVerificationFailure,
         _ => CertificateError::BadEncoding,
     }
 }
 
-/// Our word for webpki's; where a time is the reason, and it is not the end entity's, that time goes into `facts`.
+/// Our word for webpki's; a time that is the reason goes into `facts`.
 fn refusal(error: webpki::Error, facts: &mut CertFacts) -> TlsError {
     use webpki::Error::*;
     match error {
         CertExpired { not_after, .. } => {
-            facts.is_issuers_time |= not_after.as_secs() != facts.not_after_s;
             facts.not_after_s = not_after.as_secs();
             TlsError::Expired
         }
         CertNotValidYet { not_before, .. } => {
-            facts.is_issuers_time |= not_before.as_secs() != facts.not_before_s;
             facts.not_before_s = not_before.as_secs();
             TlsError::NotYetValid
         }
         CertNotValidForName(_) => TlsError::WrongName,
         UnknownIssuer => TlsError::UnknownIssuer,
         CaUsedAsEndEntity if facts.is_self_signed => TlsError::SelfSigned,
+        CaUsedAsEndEntity => TlsError::CaAsServer,
+        EndEntityUsedAsCa => TlsError::IssuerNotCa,
+        PathLenConstraintViolated => TlsError::PathLength,
+        NameConstraintViolation => TlsError::NameConstraint,
+        RequiredEkuNotFoundContext(_) | EmptyEkuExtension => TlsError::WrongUsage,
         InvalidSignatureForPublicKey => TlsError::BadSignature,
-        UnsupportedCertVersion
-        | UnsupportedCriticalExtension
-        | UnsupportedSignatureAlgorithmContext(_)
-        | UnsupportedSignatureAlgorithmForPublicKeyContext(_) => TlsError::UnsupportedCertificate,
+        UnsupportedCertVersion => TlsError::OldCertificate,
+        UnsupportedCriticalExtension => TlsError::CriticalExtension,
+        UnsupportedSignatureAlgorithmContext(_) | UnsupportedSignatureAlgorithmForPublicKeyContext(_) => {
+            TlsError::UnsupportedSignature
+        }
+        MaximumSignatureChecksExceeded
+        | MaximumPathBuildCallsExceeded
+        | MaximumPathDepthExceeded
+        | MaximumNameConstraintComparisonsExceeded => TlsError::TangledChain,
         _ => TlsError::BadCertificate,
     }
 }
@@ -465,6 +667,8 @@ const DNS_NAME: u8 = 0x82;
 const BOOLEAN: u8 = 0x01;
 /// 2.5.29.17
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
+/// 2.5.29.30
+const NAME_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x1e];
 /// 2.5.4.3
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
@@ -601,8 +805,13 @@ mod tests {
             assert_eq!(trust.pin(pin), Ok(()), "{pin}");
             assert_eq!(trust.0.pins, vec![<[u8; 32]>::from(digest); count]);
         }
+        let mut trust = Trust::new();
+        assert_eq!(trust.pin(&std::format!("{colon};nonsense;{slashes}")), Err(TlsError::BadPin));
+        assert_eq!(trust.0.pins.len(), 2);
         for bad in ["", "sha256:", "sha256", text, &colon[..49], &colon.replace('=', "A"), &std::format!("{colon};")] {
-            assert_eq!(Trust::new().pin(bad), Err(TlsError::BadPin), "{bad}");
+            let mut trust = Trust::new();
+            assert_eq!(trust.pin(bad), Err(TlsError::BadPin), "{bad}");
+            assert!(trust.0.is_pinned && trust.0.has_bad_pin, "{bad}");
         }
         for strange in [" ", "-", "_", "\u{e9}"] {
             assert_eq!(Trust::new().pin(&colon.replacen(&text[5..6], strange, 1)), Err(TlsError::BadPin), "{strange}");

@@ -45,9 +45,8 @@ pub mod tls {
 /// In place of what is trusted.
 pub mod trust {
     use crate::error::TlsError;
-
-    /// Most bytes of a PEM file that would be read.
-    pub const PEM_MAX: usize = 0;
+    use crate::sys::Errno;
+    use crate::sys::file::File;
 
     /// Nothing.
     #[derive(Clone, Default)]
@@ -57,16 +56,32 @@ pub mod trust {
     #[derive(Clone, Copy, Default)]
     pub struct CertFacts {}
 
+    /// What a file would hold.
+    pub struct Scan {
+        /// Nothing.
+        pub usable: u16,
+        /// Nothing.
+        pub unusable: u16,
+        /// Always.
+        pub is_whole: bool,
+    }
+
+    /// Finds nothing.
+    pub fn scan(_: &File) -> Result<Scan, Errno> {
+        Err(Errno::NOSYS)
+    }
+
     impl Trust {
         /// Nothing.
         pub fn new() -> Self {
             Self {}
         }
 
-        /// Says that there is no TLS.
-        pub fn add_pem(&mut self, _: &[u8]) -> Result<usize, TlsError> {
-            Err(TlsError::NotBuilt)
-        }
+        /// Nothing is trusted.
+        pub fn add_ca(&mut self, _: File) {}
+
+        /// See [`Trust::add_ca`].
+        pub fn drop_built_in(&mut self) {}
 
         /// Says that there is no TLS.
         pub fn pin(&mut self, _: &str) -> Result<(), TlsError> {

@@ -25,9 +25,9 @@ use rustls::{SignatureScheme, Tls12CipherSuite, crypto::KeyExchangeAlgorithm, cr
 
 /// What a client's certificate needs.
 #[cfg(feature = "client-auth")]
-pub(super) use sign::{Client, certified, client_key};
-/// Signature algorithms that certificates and handshakes are checked with.
-pub(super) use verify::ALGORITHMS;
+pub(super) use sign::{certified, client_key};
+/// Signature algorithms that certificates and handshakes are checked with, and how they are checked.
+pub(super) use verify::{ALGORITHMS, refused_rsa_bits, verify};
 
 /// Records that may be sent with one key of AES-GCM (RFC 8446 section 5.5: 2^24.5 of full size).
 const AES_GCM_LIMIT: u64 = 1 << 24;

@@ -6,6 +6,8 @@
 #[cfg(feature = "client-auth-rsa")]
 use super::{SystemRandom, verify};
 use crate::net::der::{BIT_STRING, Der, INTEGER, OCTET_STRING, OID, SEQUENCE};
+use crate::net::pem::Label;
+use crate::net::trust::Certificate;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -16,56 +18,39 @@ use p256::ecdsa::signature::hazmat::PrehashSigner;
 use rsa::BoxedUint;
 #[cfg(feature = "client-auth-rsa")]
 use rsa::rand_core::{TryCryptoRng, TryRng};
-use rustls::client::ResolvesClientCert;
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::SectionKind;
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{Error, SignatureAlgorithm, SignatureScheme};
 use sha2::{Digest, Sha256};
 
-/// The key in a PEM section; none where it is of no kind that is known.
-pub(in crate::net) fn client_key(kind: SectionKind, der: &[u8]) -> Option<Key> {
-    match kind {
-        SectionKind::PrivateKey => pkcs8(der),
-        SectionKind::EcPrivateKey => sec1(der),
+/// The key in a PEM block; none where it is of no kind that is known.
+pub(in crate::net) fn client_key(label: Label, der: &[u8]) -> Option<Key> {
+    match label {
+        Label::Pkcs8 => pkcs8(der),
+        Label::Sec1 => sec1(der),
         #[cfg(feature = "client-auth-rsa")]
-        SectionKind::RsaPrivateKey => pkcs1(der),
+        Label::Pkcs1 => pkcs1(der),
         _ => None,
     }
 }
 
-/// A client's certificates with their key.
-pub(in crate::net) struct Client(Arc<CertifiedKey>);
-
-impl ResolvesClientCert for Client {
-    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.clone())
-    }
-
-    fn has_certs(&self) -> bool {
-        true
-    }
-}
-
 /// Both together; none where the key is not the first certificate's.
-pub(in crate::net) fn certified(chain: Vec<CertificateDer<'static>>, key: Key) -> Option<Client> {
+pub(in crate::net) fn certified(chain: Vec<CertificateDer<'static>>, key: Key) -> Option<CertifiedKey> {
     let public = subject_key(chain.first()?)?;
     let is_its = match &key {
         Key::Ecdsa(key) => key.verifying_key().to_sec1_point(false).as_bytes() == public,
         #[cfg(feature = "client-auth-rsa")]
-        Key::Rsa(key) => verify::rsa_key(&public)? == rsa::PublicKey::from(&**key),
+        Key::Rsa(key) => verify::rsa_key(public)? == rsa::PublicKey::from(&**key),
     };
-    is_its.then(|| Client(Arc::new(CertifiedKey::new(chain, Arc::new(key)))))
+    is_its.then(|| CertifiedKey::new(chain, Arc::new(key)))
 }
 
 /// The public key of a certificate, as the algorithm writes it.
-fn subject_key(cert: &CertificateDer<'_>) -> Option<Vec<u8>> {
-    let cert = webpki::EndEntityCert::try_from(cert).ok()?;
-    let spki = cert.subject_public_key_info();
-    let mut spki = Der(&spki).enter(SEQUENCE)?;
+fn subject_key<'a>(cert: &'a CertificateDer<'_>) -> Option<&'a [u8]> {
+    let mut spki = Der(Certificate::read(cert)?.key).enter(SEQUENCE)?;
     spki.take(SEQUENCE)?;
     // Its first byte says how many bits of the last one do not count: none.
-    spki.take(BIT_STRING)?.strip_prefix(&[0]).map(<[u8]>::to_vec)
+    spki.take(BIT_STRING)?.strip_prefix(&[0])
 }
 
 /// A private key.
@@ -83,7 +68,7 @@ fn pkcs8(der: &[u8]) -> Option<Key> {
     let key = body.take(OCTET_STRING)?;
     match (algorithm.take(OID)?, algorithm.take(OID)) {
         #[cfg(feature = "client-auth-rsa")]
-        (RSA_ENCRYPTION, _) => pkcs1(key),
+        (verify::RSA_ENCRYPTION, _) => pkcs1(key),
         (EC_PUBLIC_KEY, Some(P256)) => sec1(key),
         _ => None,
     }
@@ -107,15 +92,12 @@ fn pkcs1(der: &[u8]) -> Option<Key> {
     Some(Key::Rsa(Arc::new(key)))
 }
 
-#[cfg(feature = "client-auth-rsa")]
-/// 1.2.840.113549.1.1.1
-const RSA_ENCRYPTION: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 /// 1.2.840.10045.2.1
 const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 /// 1.2.840.10045.3.1.7
 const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 
-debug_nothing!(Key, Chosen, Client);
+debug_nothing!(Key, Chosen);
 
 impl SigningKey for Key {
     fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {

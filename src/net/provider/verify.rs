@@ -1,14 +1,19 @@
 //! Verification of signatures: ECDSA (FIPS 186-5) on P-256 and P-384, RSA PKCS#1 v1.5 and PSS (RFC 8017), with SHA-2.
 
 use super::point;
+#[cfg(feature = "rsa")]
+use crate::net::der::{BIT_STRING, OID};
 use crate::net::der::{Der, SEQUENCE};
 use p256::ecdsa::signature::hazmat::PrehashVerifier;
 #[cfg(feature = "rsa")]
 use rsa::{BoxedUint, PublicKey};
 use rustls::SignatureScheme;
 use rustls::crypto::WebPkiSupportedAlgorithms;
-use rustls::pki_types::{AlgorithmIdentifier, InvalidSignature, SignatureVerificationAlgorithm, alg_id};
+use rustls::pki_types::{
+    AlgorithmIdentifier, InvalidSignature, SignatureVerificationAlgorithm, SubjectPublicKeyInfoDer, alg_id,
+};
 use sha2::{Digest, Sha256, Sha384, Sha512};
+use webpki::RawPublicKeyEntity;
 
 /// Sizes of RSA keys that are accepted, in bits: below is too weak (as with the public's CAs), above too slow.
 #[cfg(feature = "rsa")]
@@ -205,6 +210,52 @@ fn scalars<const N: usize>(signature: &[u8]) -> Option<([u8; N], [u8; N])> {
     let both = (next()?, next()?);
     (outer.is_empty() && inner.is_empty()).then_some(both)
 }
+
+/// Checks a handshake's signature by the key of `spki`, whatever its certificate says. In TLS 1.3 a scheme says the curve as well.
+pub(in crate::net) fn verify(
+    spki: &[u8],
+    scheme: SignatureScheme,
+    is_tls13: bool,
+    message: &[u8],
+    signature: &[u8],
+) -> Option<()> {
+    use SignatureScheme::{RSA_PKCS1_SHA256, RSA_PKCS1_SHA384, RSA_PKCS1_SHA512};
+    let spki = SubjectPublicKeyInfoDer::from(spki);
+    let key = RawPublicKeyEntity::try_from(&spki).ok()?;
+    let (_, algorithms) = ALGORITHMS.mapping.iter().find(|(known, _)| *known == scheme)?;
+    if is_tls13 && matches!(scheme, RSA_PKCS1_SHA256 | RSA_PKCS1_SHA384 | RSA_PKCS1_SHA512) {
+        return None; // RFC 8446 section 4.4.3
+    }
+    let count = if is_tls13 { 1 } else { algorithms.len() };
+    // Those for another kind of key than this one fail before anything is computed.
+    algorithms
+        .iter()
+        .take(count)
+        .any(|algorithm| key.verify_signature(*algorithm, message, signature).is_ok())
+        .then_some(())
+}
+
+/// Size in bits of an RSA key (what is inside `SubjectPublicKeyInfo`) that is smaller or larger than is accepted; of others nothing.
+pub(in crate::net) fn refused_rsa_bits(mut spki: Der<'_>) -> Option<usize> {
+    #[cfg(feature = "rsa")]
+    {
+        spki.enter(SEQUENCE)?.take(OID).filter(|oid| *oid == RSA_ENCRYPTION)?;
+        let mut key = Der(spki.take(BIT_STRING)?.strip_prefix(&[0])?).enter(SEQUENCE)?;
+        let modulus = key.positive()?;
+        let unused = modulus.first()?.leading_zeros() as usize;
+        let bits = modulus.len().saturating_mul(8).saturating_sub(unused);
+        (!RSA_BITS.contains(&bits)).then_some(bits)
+    }
+    #[cfg(not(feature = "rsa"))]
+    {
+        spki = Der(&[]);
+        spki.take(SEQUENCE).map(<[u8]>::len)
+    }
+}
+
+/// 1.2.840.113549.1.1.1
+#[cfg(feature = "rsa")]
+pub(super) const RSA_ENCRYPTION: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 
 /// `RSAPublicKey` of RFC 8017 appendix A.1.1.
 #[cfg(feature = "rsa")]

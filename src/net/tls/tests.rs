@@ -1,7 +1,8 @@
 //! Handshakes with OpenSSL: every suite with every kind of certificate, and each refusal.
 
 use super::*;
-use crate::net::trust::PEM_MAX;
+use crate::net::pem::tests::file_of;
+use crate::net::trust::{Scan, scan};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::cell::{Cell, RefCell};
@@ -131,7 +132,7 @@ fn pem(name: &str) -> Vec<u8> {
 
 fn trusting(name: &str) -> Trust {
     let mut trust = Trust::new();
-    assert!(trust.add_pem(&pem(name)).unwrap() > 0);
+    trust.add_ca(file_of(&pem(name)));
     trust
 }
 
@@ -322,20 +323,94 @@ fn refusals_say_what_is_wrong() {
         ("self", TlsError::SelfSigned, "localhost"),
         ("selfca", TlsError::SelfSigned, "localhost"),
         ("oldchain", TlsError::Expired, "localhost"),
-        ("client", TlsError::BadCertificate, "localhost"),
+        ("client", TlsError::WrongUsage, "localhost"),
     ] {
         let server = Server::new(cert, "");
         let (found, facts) = refused(&server, "localhost", &trust);
         assert_eq!((found, facts.name()), (error, name), "{cert}");
-        assert!(facts.not_before_s < facts.not_after_s || facts.is_issuers_time, "{cert}");
+        assert!(facts.not_before_s < facts.not_after_s || facts.is_issuers, "{cert}");
         assert_eq!(facts.is_self_signed, cert.starts_with("self"), "{cert}");
         assert_eq!(facts.has_alternative_names, cert != "nosan", "{cert}");
-        assert_eq!(facts.is_issuers_time, cert == "oldchain", "{cert}");
+        assert_eq!(facts.is_issuers, cert == "oldchain", "{cert}");
         if error == TlsError::Expired {
             // 2020-01-02T03:04:05Z
             assert_eq!(facts.not_after_s, 1_577_934_245, "{cert}");
         }
     }
+}
+
+#[test]
+fn each_fault_of_a_chain_has_its_own_word() {
+    for (cert, error, is_issuers) in [
+        ("v1", TlsError::OldCertificate, false),
+        ("asca", TlsError::CaAsServer, false),
+        ("critical", TlsError::CriticalExtension, false),
+        ("sha1", TlsError::UnsupportedSignature, true),
+        ("rsa1024", TlsError::KeySize, false),
+        ("rsa2047", TlsError::KeySize, false),
+        ("weakca", TlsError::KeySize, true),
+        ("notca", TlsError::IssuerNotCa, true),
+        ("pathlen", TlsError::PathLength, true),
+        ("onlycorp", TlsError::NameConstraint, true),
+        ("directory", TlsError::DirectoryConstraint, true),
+    ] {
+        if !cfg!(feature = "rsa") && (cert.starts_with("rsa") || cert == "weakca") {
+            continue;
+        }
+        let server = Server::new(cert, "-cipher DEFAULT@SECLEVEL=0");
+        let (found, facts) = refused(&server, "localhost", &trusting("ca"));
+        assert_eq!((found, facts.is_issuers), (error, is_issuers), "{cert}");
+        let bits = if cert == "rsa2047" { 2047 } else { 1024 };
+        assert_eq!(facts.rsa_bits, if error == TlsError::KeySize { bits } else { 0 }, "{cert}");
+        // Of all that, nothing counts with the key's pin, or where anybody is accepted: but the key must be one that can be used.
+        let mut trust = Trust::new();
+        trust.accept_any();
+        assert!(exchange(&server, "localhost", &trust).is_ok(), "{cert}");
+        trust.pin(&pin_of(cert)).unwrap();
+        match exchange(&server, "localhost", &trust) {
+            Err(Error::Tls(TlsError::KeySize)) if cert.starts_with("rsa") => {}
+            result => assert!(result.is_ok(), "{cert}: {result:?}"),
+        }
+    }
+}
+
+#[test]
+fn certificates_of_version_1() {
+    // Its own `ca`: it names no host. A root, without extensions, is one.
+    assert_eq!(refused(&Server::new("v1", ""), "localhost", &trusting("v1")).0, TlsError::OldCertificate);
+    assert!(exchange(&Server::new("byv1", ""), "localhost", &trusting("v1ca")).is_ok());
+}
+
+#[test]
+fn a_signature_by_another_key_is_none() {
+    let der = rustls::pki_types::CertificateDer::from_pem_slice(&pem("v1")).unwrap();
+    let key = super::super::trust::Certificate::read(&der).unwrap().key;
+    for scheme in [rustls::SignatureScheme::ECDSA_NISTP256_SHA256, rustls::SignatureScheme::RSA_PSS_SHA256] {
+        for is_tls13 in [true, false] {
+            assert_eq!(
+                crate::net::provider::verify(key, scheme, is_tls13, b"message", &[0x30, 6, 2, 1, 1, 2, 1, 1]),
+                None
+            );
+        }
+    }
+}
+
+#[test]
+fn a_pin_that_cannot_be_read_is_no_server_s() {
+    let server = Server::new("p256", "");
+    let mut trust = trusting("ca");
+    assert_eq!(trust.pin("sha256:AAAA"), Err(TlsError::BadPin));
+    trust.accept_any();
+    assert_eq!(refused(&server, "localhost", &trust).0, TlsError::BadPin);
+    trust.pin(&pin_of("p256")).unwrap();
+    assert!(exchange(&server, "localhost", &trust).is_ok());
+}
+
+#[test]
+fn what_openssl_keeps_beside_a_certificate() {
+    let server = Server::new("p256", "");
+    assert!(exchange(&server, "localhost", &trusting("ca-trusted")).is_ok());
+    assert_eq!(refused(&server, "localhost", &trusting("ca-rejected")).0, TlsError::UnknownIssuer);
 }
 
 #[cfg(feature = "tls12")]
@@ -426,8 +501,8 @@ fn a_client_certificate_that_is_asked_for_and_missing() {
     let mut tls =
         Tls::connect(&mut socket, "localhost", &trusting("ca"), &mut CertFacts::default(), patience()).unwrap();
     // In TLS 1.3 the refusal comes after our side of the handshake is done: certificate_required.
-    assert_eq!(tls.recv(&mut [0; 8], patience()), Err(Error::Tls(TlsError::Alert(116))));
-    assert_eq!(tls.recv(&mut [0; 8], patience()), Err(Error::Tls(TlsError::Alert(116))));
+    assert_eq!(tls.recv(&mut [0; 8], patience()), Err(Error::Tls(TlsError::ClientWanted)));
+    assert_eq!(tls.recv(&mut [0; 8], patience()), Err(Error::Tls(TlsError::ClientWanted)));
 }
 
 #[cfg(feature = "client-auth")]
@@ -453,15 +528,15 @@ fn a_client_certificate_is_shown() {
                 continue; // RFC 8446 section 4.4.3: not in handshakes
             }
             let mut trust = trusting("ca");
-            assert_eq!(trust.set_client(&read(cert), &read(key)), Ok(()), "{cert} {key}");
+            assert_eq!(trust.set_client(&file_of(&read(cert)), &file_of(&read(key))), Ok(()), "{cert} {key}");
             let server = Server::new("p256", &std::format!("{asking} {schemes}"));
             assert!(exchange(&server, "localhost", &trust).is_ok(), "{version} {cert} {key} {schemes}");
         }
         // One that the server's CA has not signed.
         let mut trust = trusting("ca");
-        trust.set_client(&read("self.pem"), &read("self.key")).unwrap();
+        trust.set_client(&file_of(&read("self.pem")), &file_of(&read("self.key"))).unwrap();
         let result = exchange(&Server::new("p256", &asking), "localhost", &trust);
-        assert!(matches!(result, Err(Error::Tls(TlsError::Alert(_)))), "{result:?}");
+        assert!(matches!(result, Err(Error::Tls(TlsError::ClientRefused(_)))), "{result:?}");
     }
 }
 
@@ -478,10 +553,8 @@ fn client_keys_that_cannot_be_used() {
         ("clientrsa.pem", "rsaca.key", TlsError::BadClientKey),
         ("p384.pem", "p384.key", TlsError::BadClientKey),
     ] {
-        assert_eq!(Trust::new().set_client(&read(cert), &read(key)), Err(error), "{cert} {key}");
+        assert_eq!(Trust::new().set_client(&file_of(&read(cert)), &file_of(&read(key))), Err(error), "{cert} {key}");
     }
-    let many = vec![b'\n'; PEM_MAX + 1];
-    assert_eq!(Trust::new().set_client(&many, &[]), Err(TlsError::TooLarge));
     // Keys that are cut or changed: nothing may panic.
     let (cert, key) = match cfg!(feature = "client-auth-rsa") {
         true => (read("clientrsa.pem"), read("clientrsa-pkcs1.key")),
@@ -490,29 +563,45 @@ fn client_keys_that_cannot_be_used() {
     for at in (60..key.len() - 40).step_by(7) {
         let mut changed = key.clone();
         changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
-        let result = Trust::new().set_client(&cert, &changed);
+        let result = Trust::new().set_client(&file_of(&cert), &file_of(&changed));
         assert!(matches!(result, Ok(()) | Err(TlsError::BadClientKey)), "{at}");
-        assert!(Trust::new().set_client(&cert, &key[..at]).is_err(), "{at}");
+        assert!(Trust::new().set_client(&file_of(&cert), &file_of(&key[..at])).is_err(), "{at}");
     }
 }
 
 #[test]
-fn pem_files_that_cannot_be_used() {
-    let mut trust = Trust::new();
-    assert_eq!(trust.add_pem(b""), Ok(0));
-    assert_eq!(trust.add_pem(&fs::read(pki().join("p256.key")).unwrap()), Ok(0));
-    assert_eq!(trust.add_pem(&vec![b'\n'; PEM_MAX + 1]), Err(TlsError::TooLarge));
-    assert_eq!(
-        trust.add_pem(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
-        Err(TlsError::BadRoot)
-    );
-    assert_eq!(trust.add_pem(b"-----BEGIN CERTIFICATE-----\n*\n-----END CERTIFICATE-----\n"), Err(TlsError::BadRoot));
-    assert_eq!(trust.add_pem(b"-----BEGIN CERTIFICATE-----\nAAAA\n"), Err(TlsError::BadRoot));
+fn what_pem_files_hold() {
+    let holds = |text: &[u8]| {
+        let Scan { usable, unusable, is_whole } = scan(&file_of(text)).unwrap();
+        assert!(is_whole);
+        (usable, unusable)
+    };
+    assert_eq!(holds(b""), (0, 0));
+    assert_eq!(holds(&fs::read(pki().join("p256.key")).unwrap()), (0, 0));
+    let bad = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    assert_eq!(holds(bad), (0, 1));
     let cut = pem("ca");
-    assert_eq!(trust.add_pem(&cut[..cut.len() / 2]), Err(TlsError::BadRoot));
-    assert_eq!(trust.add_pem(&pem("roots")), Ok(3));
-    let many = pem("ca").repeat(40);
-    assert_eq!(trust.add_pem(&many), Err(TlsError::TooLarge));
+    assert_eq!(holds(&cut[..cut.len() / 2]), (0, 1));
+    assert_eq!(holds(&pem("roots")), (3, 0));
+    assert_eq!(holds(&[&pem("roots"), &bad[..], &pem("roots"), bad].concat()), (6, 2));
+    assert_eq!(
+        scan(&crate::sys::file::Root::new(None).unwrap().file("/tmp").unwrap()).err(),
+        Some(crate::sys::Errno::ISDIR)
+    );
+}
+
+#[test]
+fn an_issuer_is_found_in_a_whole_system_s_bundle() {
+    let many: Vec<u8> = [pem("stranger").repeat(200), pem("roots"), pem("stranger").repeat(200)].concat();
+    assert!(many.len() > 220 << 10);
+    let server = Server::new("p256", "");
+    let mut trust = Trust::new();
+    trust.add_ca(file_of(&many));
+    trust.drop_built_in();
+    assert!(exchange(&server, "localhost", &trust).is_ok());
+    let mut trust = Trust::new();
+    trust.add_ca(file_of(&pem("stranger").repeat(400)));
+    assert_eq!(refused(&server, "localhost", &trust).0, TlsError::UnknownIssuer);
 }
 
 /// A handshake, a line and its answer over a meddling transport; how many bytes came in all.

@@ -1103,7 +1103,7 @@ fn look_through(root: &Root, file: &File) -> Result<Option<Scan>, Errno> {
         return Err(Errno::NOSYS);
     }
     let child = Child::spawn(&mut |said| {
-        sandbox::enter(root);
+        sandbox::enter(root, Reach::Nothing);
         let (errno, scan) = match scan(file) {
             Ok(scan) => (0, scan),
             Err(e) => (e.raw_os_error() as u16, Scan { usable: 0, unusable: 0, is_whole: false }),

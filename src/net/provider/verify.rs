@@ -236,21 +236,20 @@ pub(in crate::net) fn verify(
 }
 
 /// Size in bits of an RSA key (what is inside `SubjectPublicKeyInfo`) that is smaller or larger than is accepted; of others nothing.
+#[cfg(feature = "rsa")]
 pub(in crate::net) fn refused_rsa_bits(mut spki: Der<'_>) -> Option<usize> {
-    #[cfg(feature = "rsa")]
-    {
-        spki.enter(SEQUENCE)?.take(OID).filter(|oid| *oid == RSA_ENCRYPTION)?;
-        let mut key = Der(spki.take(BIT_STRING)?.strip_prefix(&[0])?).enter(SEQUENCE)?;
-        let modulus = key.positive()?;
-        let unused = modulus.first()?.leading_zeros() as usize;
-        let bits = modulus.len().saturating_mul(8).saturating_sub(unused);
-        (!RSA_BITS.contains(&bits)).then_some(bits)
-    }
-    #[cfg(not(feature = "rsa"))]
-    {
-        spki = Der(&[]);
-        spki.take(SEQUENCE).map(<[u8]>::len)
-    }
+    spki.enter(SEQUENCE)?.take(OID).filter(|oid| *oid == RSA_ENCRYPTION)?;
+    let mut key = Der(spki.take(BIT_STRING)?.strip_prefix(&[0])?).enter(SEQUENCE)?;
+    let modulus = key.positive()?;
+    let unused = modulus.first()?.leading_zeros() as usize;
+    let bits = modulus.len().saturating_mul(8).saturating_sub(unused);
+    (!RSA_BITS.contains(&bits)).then_some(bits)
+}
+
+/// Without RSA there is no such key.
+#[cfg(not(feature = "rsa"))]
+pub(in crate::net) fn refused_rsa_bits(_: Der<'_>) -> Option<usize> {
+    None
 }
 
 /// 1.2.840.113549.1.1.1

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha512};
 /// The number by which the interlock remembers that the target was started: no job has it.
 pub const STARTED: usize = 31;
 /// Bytes of a configuration: Ignition's are some KB, clouds hold 16 KB to 1 MB, and `/run` is memory.
-const SIZE_MAX: u64 = 8 << 20;
+pub const SIZE_MAX: u64 = 8 << 20;
 /// In `/run/rdreport`: its name, and the one that it has before.
 const NAME: &[u8] = b"fallback.ign";
 const NEW_NAME: &[u8] = b"fallback.new";

@@ -491,7 +491,11 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
                 child.listen(&stop, due);
             }
         }
-        let mut work = |said: &mut [u8; WORDS_MAX]| telling.job(job, &mut source, &mut warnings, said);
+        let mut work = |said: &mut [u8; WORDS_MAX]| {
+            // What the others say is not for this one.
+            children.clear();
+            telling.job(job, &mut source, &mut warnings, said)
+        };
         // Once told to end, it begins nothing new.
         let child = if stop.is_asked() { Err(Errno::CANCELED) } else { Child::spawn(&mut work) };
         let _ = children.push(Some(child));
@@ -585,6 +589,10 @@ impl Telling<'_> {
             Job::Cloud(service) => cloud::prepare(service, root, settings, run.state),
             Job::Sink(_) => Local::default(),
         };
+        if job.is_fallback() {
+            process::limit_file_size(fallback::SIZE_MAX);
+        }
+        process::leave_stdio();
         sandbox::enter(root, job.reach());
         let mut delivery = run.delivery(self.deadline);
         let mut stats = Stats::default();
@@ -701,6 +709,7 @@ fn follow(root: &Root) -> u8 {
     let mut send = |number: usize, part: &Part, source: &mut Source, said: &mut [u8; WORDS_MAX]| {
         let Some(sink) = sinks.get(number) else { return (UNDELIVERED, 0) };
         let device = sink.target.kind.is_device().then(|| device::open(root, &sink.target.url, part.deadline));
+        process::leave_stdio();
         sandbox::enter(root, Job::Sink(sink).reach());
         let mut delivery = run.delivery(part.deadline);
         delivery.part = Some(part.number);
@@ -830,6 +839,7 @@ fn failed_unit<'w>(
     words: &'w mut [u8; WORDS_MAX],
 ) -> Option<&'w str> {
     let child = Child::spawn(&mut |said| {
+        process::leave_stdio();
         sandbox::enter(root, Reach::Nothing);
         let failed = source.as_mut().ok().map(units::failed);
         let mut name = Text::new(said);

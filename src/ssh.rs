@@ -13,10 +13,11 @@ use crate::start::{self, Started, start_alone};
 use crate::sys::Errno;
 use crate::sys::file::{Access, File, Folder, Root};
 use crate::sys::machine::is_initramfs;
-use crate::sys::process::{Child, Ended, Stop};
+use crate::sys::process::{self, Child, Ended, Stop};
 use crate::sys::sandbox::{self, Reach};
 use crate::sys::time::Deadline;
 use crate::text::{DECIMAL_MAX, decimal};
+use alloc::vec;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use heapless::String;
@@ -216,6 +217,7 @@ fn make_home(
         let _ = folder.remove(NEW_KEYS);
         let file = folder.new_file(NEW_KEYS, 0o600).map_err(NotOpened::Home)?;
         let found = find_keys(root, &file, settings, platform, stop)?;
+        check_keys(folder, found.keys)?;
         let settle = || {
             file.give(&own(0o600))?;
             folder.rename(NEW_KEYS, KEYS)?;
@@ -249,6 +251,8 @@ fn find_keys(
 ) -> Result<Found, NotOpened> {
     let configurations = ignition::configurations(root, platform);
     let child = Child::spawn(&mut |said| {
+        process::limit_file_size(KEYS_MAX as u64);
+        process::leave_stdio();
         sandbox::enter(root, Reach::Nothing);
         let mut list = KeyList { lines: Vec::new(), keys: 0, passed_over: false };
         for key in &settings.ssh_key {
@@ -277,6 +281,21 @@ fn find_keys(
         Ended::Exit(_) => Err(NotOpened::Home(Errno::IO)),
         _ => Err(NotOpened::NoAnswer),
     }
+}
+
+/// Checks what the process wrote that read the configurations: keys and nothing else, as many as it said. Whoever took it over with a
+/// configuration gains no more than that could have said.
+fn check_keys(folder: &Folder, count: u32) -> Result<(), NotOpened> {
+    let mut lines = vec![0; KEYS_MAX];
+    let lines = folder.read(NEW_KEYS, &mut lines).map_err(NotOpened::Home)?;
+    let is_key = |line: &[u8]| {
+        let line = core::str::from_utf8(line).unwrap_or_default();
+        PublicKey::parse(line).is_some_and(|key| key.line == line)
+    };
+    let mut lines =
+        lines.strip_suffix(b"\n").unwrap_or(lines).split(|b| *b == b'\n').filter(|line| !line.is_empty() || count > 0);
+    let keys = lines.try_fold(0u32, |keys, line| is_key(line).then_some(keys.saturating_add(1)));
+    if keys == Some(count) { Ok(()) } else { Err(NotOpened::NoAnswer) }
 }
 
 /// Lines of `authorized_keys`.

@@ -10,8 +10,10 @@ use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, getppid, kill_process, set_parent_process_death_signal, waitpid,
+    Pid, Resource, Rlimit, Signal, WaitOptions, getpid, getppid, kill_process, set_parent_process_death_signal,
+    setrlimit, waitpid,
 };
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 unsafe extern "C" {
     fn fork() -> c_int;
@@ -189,6 +191,7 @@ impl Child {
         let pid = unsafe { fork() };
         match pid {
             0 => {
+                drop(read);
                 let _ = set_parent_process_death_signal(Some(Signal::KILL));
                 if getppid() != Some(parent) {
                     // It was killed before it could be said that this is to be our end as well.
@@ -284,6 +287,18 @@ pub fn claim_stdio() {
         }
         core::mem::forget(fd);
     }
+}
+
+/// Puts `/dev/null` in place of the standard descriptors: for a process that has nothing to print, so that nobody who takes it over can.
+pub fn leave_stdio() {
+    if let Ok(null) = openat(rustix::fs::CWD, c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+        let _ = (dup2_stdin(&null), dup2_stdout(&null), dup2_stderr(&null));
+    }
+}
+
+/// Keeps this process from making any file longer than this; it dies where it tries (`SIGXFSZ`).
+pub fn limit_file_size(bytes: u64) {
+    let _ = setrlimit(Resource::Fsize, Rlimit { current: Some(bytes), maximum: Some(bytes) });
 }
 
 /// Standard output or standard error.

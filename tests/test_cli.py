@@ -169,9 +169,9 @@ class WrongInput(unittest.TestCase):
 
     def test_settings_that_are_wrong_cost_themselves_alone(self):
         self.failed(f"rd.report.timeout=soon rd.report.jurnal=x rd.report.on=sometimes {self.good}", [
-            "rdreport: rd.report.timeout: 'soon' is not a number in its range; using the default: ...",
+            "rdreport: rd.report.timeout: 'soon' is not a time of at most a day, ...; the default holds: ...",
             "rdreport: rd.report.jurnal: no such setting; is rd.report.journal meant?",
-            "rdreport: rd.report.on: 'sometimes' is not known; using the default: ...",
+            "rdreport: rd.report.on: 'sometimes' is not known; ...; the default holds: ...",
             self.delivered,
         ], 0)
         warnings = self.server.requests[0].body

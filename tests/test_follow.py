@@ -610,7 +610,7 @@ class Usage(Case):
         self.addCleanup(root.remove)
         result = root.run("check")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("rd.report.follow: 'maybe' is not known; using the default: off\n", result.stderr)
+        self.assertIn("rd.report.follow: 'maybe' is not known; expected is on or off; the default holds: off\n", result.stderr)
         self.assertNotIn("while it grows, in parts", result.stdout)
 
     def test_journal_on_is_for_reports(self):

@@ -2,6 +2,8 @@
 //! keep it, nothing escapes. A quote at the very beginning of a word or of its value is dropped, with the one at the word's end; quotes
 //! elsewhere stay. Beyond the kernel's rules, single quotes around a whole value or word group and are dropped too, as systemd does it.
 //!
+//! A NUL ends a word whatever quotes are open: it stands between the lines that are read from several files.
+//!
 //! `--`, behind which the kernel leaves the words to init, ends nothing here: systemd, dracut and Ignition read on as well.
 
 /// One word, split at its first `=`.
@@ -29,10 +31,8 @@ impl<'a> Iterator for Words<'a> {
     type Item = Word<'a>;
 
     fn next(&mut self) -> Option<Word<'a>> {
-        let line = self.rest.trim_ascii_start();
-        if matches!(line.first(), None | Some(0)) {
-            return None;
-        }
+        let blanks = self.rest.iter().take_while(|b| is_blank(b)).count();
+        let line = self.rest.get(blanks..).filter(|line| !line.is_empty())?;
         let (word, rest) = line.split_at(word_end(line).min(line.len()));
         self.rest = rest;
         Some(split(word))
@@ -43,7 +43,7 @@ impl<'a> Words<'a> {
     /// The next word as it stands, with its quotes, and the white space before it. At the end, the white space alone.
     pub(super) fn next_raw(&mut self) -> (&'a [u8], &'a [u8]) {
         let line = self.rest;
-        let blanks = line.iter().take_while(|b| b.is_ascii_whitespace() || **b == 0).count();
+        let blanks = line.iter().take_while(|b| is_blank(b)).count();
         let (before, word) = line.split_at(blanks.min(line.len()));
         let (word, rest) = word.split_at(word_end(word).min(word.len()));
         self.rest = rest;
@@ -55,6 +55,10 @@ impl<'a> Words<'a> {
 pub fn same_key(key: &[u8], name: &[u8]) -> bool {
     let fold = |b: u8| if b == b'-' { b'_' } else { b };
     key.len() == name.len() && key.iter().zip(name).all(|(a, b)| fold(*a) == fold(*b))
+}
+
+fn is_blank(byte: &u8) -> bool {
+    byte.is_ascii_whitespace() || *byte == 0
 }
 
 /// Length of the word that begins `line`.
@@ -71,6 +75,7 @@ fn word_end(line: &[u8]) -> usize {
                 }
             }
             b'=' => seen_equals = true,
+            0 => break,
             b if b.is_ascii_whitespace() && !in_double => break,
             _ => {}
         }
@@ -83,10 +88,9 @@ fn word_end(line: &[u8]) -> usize {
 /// apostrophe that nothing closes is an ordinary character.
 fn single_quote_end(line: &[u8], open: usize) -> Option<usize> {
     let from = open.checked_add(1)?;
-    let body = line.get(from..)?;
-    let close = (0..body.len()).find(|i| {
-        body.get(*i) == Some(&b'\'') && body.get(i.saturating_add(1)).is_none_or(|b| b.is_ascii_whitespace() || *b == 0)
-    })?;
+    let body = line.get(from..)?.split(|b| *b == 0).next()?;
+    let close = (0..body.len())
+        .find(|i| body.get(*i) == Some(&b'\'') && body.get(i.saturating_add(1)).is_none_or(u8::is_ascii_whitespace))?;
     from.checked_add(close)?.checked_add(1)
 }
 
@@ -169,6 +173,14 @@ mod tests {
         assert_eq!(one("x.msg='it's here'"), ("x.msg".into(), Some("it's here".into())));
         assert_eq!(one(r#"x.msg="it's here""#), ("x.msg".into(), Some("it's here".into())));
         assert_eq!(words("x=it's y='z").len(), 2, "an apostrophe that nothing closes swallows no word");
+    }
+
+    #[test]
+    fn a_nul_ends_a_word_whatever_quotes_are_open() {
+        for line in ["a='b\0c='d e' f", "a=\"b\0c='d e' f", "\0a='b \0 \0c='d e' f\0"] {
+            let keys: Vec<_> = words(line).into_iter().map(|w| w.0).collect();
+            assert_eq!(keys, ["a", "c", "f"], "{line:?}");
+        }
     }
 
     #[test]

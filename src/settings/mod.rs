@@ -9,7 +9,7 @@ pub mod redact;
 use crate::accounts::is_name;
 use crate::public_key::PublicKey;
 use crate::settings::cmdline::{Word, Words, same_key};
-use crate::text::{self, Text};
+use crate::text;
 use heapless::Vec;
 
 /// Bytes read of `/proc/cmdline`. The kernel keeps 2048 on x86-64 and arm64, 4096 on s390x; with bootconfig the file is longer.
@@ -229,20 +229,57 @@ impl Default for Settings<'_> {
 pub enum Refused {
     /// A word of the list is none of those known.
     Unknown,
-    /// Not a number, or out of its range.
-    Number,
+    /// Not a time, or out of its range.
+    Time,
+    /// Not a size, or out of its range.
+    Size,
     /// Nothing behind the `=`, or no `=`.
     Empty,
     /// Not of the form that is asked for.
     Form,
     /// The list is full.
     Full,
+    /// Not UTF-8.
+    NotText,
+}
+
+/// What a setting is about: the heading under which it is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Group {
+    /// The status: where it goes, and when.
+    Report,
+    /// The journal, likewise.
+    Journal,
+    /// How servers are reached, and which are trusted.
+    Connection,
+    /// Reports to clouds.
+    Cloud,
+    /// What is done with the machine after a failure.
+    Afterwards,
+}
+
+impl Group {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Group; 5] = [Group::Report, Group::Journal, Group::Connection, Group::Cloud, Group::Afterwards];
+
+    /// The heading.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Group::Report => "report",
+            Group::Journal => "journal",
+            Group::Connection => "connection",
+            Group::Cloud => "cloud",
+            Group::Afterwards => "after a failure",
+        }
+    }
 }
 
 /// A row of the table of settings.
 pub struct Key {
     /// Behind [`PREFIX`].
     pub name: &'static str,
+    /// What it is about.
+    pub group: Group,
     /// What a value looks like.
     pub value: &'static str,
     /// What holds without it.
@@ -261,6 +298,27 @@ impl Key {
     /// Whether its values are masked as a whole: those of URLs are not, of which only parts are secret.
     pub fn is_masked(&self) -> bool {
         self.name == "header" || self.name.ends_with(".token")
+    }
+
+    /// Whether its values are gathered, instead of the last one alone.
+    pub fn is_repeatable(&self) -> bool {
+        self.help.ends_with("repeatable")
+    }
+
+    /// The value in `line` that holds, of a setting that is not repeatable; empty for a flag. `None` is the default.
+    pub fn held<'a>(&self, line: &'a [u8]) -> Option<&'a str> {
+        let mut settings = Settings::default();
+        let mut held = None;
+        for word in Words::new(line).filter(|word| Settings::is_word_of(word, self)) {
+            match (settings.set(self, &word), self.name) {
+                (Ok(value), _) => held = Some(value),
+                // As `narrow` has it.
+                (Err(_), "insecure" | "clock" | "journal.redact") => held = None,
+                (Err(_), "roots") => held = Some("off"),
+                (Err(_), _) => {}
+            }
+        }
+        held
     }
 }
 
@@ -282,6 +340,7 @@ const fn built<const N: usize>(mut keys: [Key; N]) -> [Key; N] {
 pub static KEYS: &[Key] = &built([
     Key {
         name: "url",
+        group: Group::Report,
         value: "URL",
         default: "none",
         help: "where the status is POSTed; repeatable",
@@ -291,6 +350,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "journal",
+        group: Group::Journal,
         value: "URL",
         default: "none",
         help: "where the journal is sent; repeatable",
@@ -300,6 +360,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "on",
+        group: Group::Report,
         value: "STATES",
         default: "failed,succeeded,stuck",
         help: "states that are reported: running, failed, succeeded, stuck, or all",
@@ -309,6 +370,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "journal.on",
+        group: Group::Journal,
         value: "STATES",
         default: "failed,stuck",
         help: "states on which the journal is sent",
@@ -318,6 +380,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "platform",
+        group: Group::Cloud,
         value: "NAME",
         default: "ignition.platform.id, else DMI",
         help: "the cloud; 'none' turns cloud reports off",
@@ -327,6 +390,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "packet.url",
+        group: Group::Cloud,
         value: "URL",
         default: "metadata.packet.net, metadata.platformequinix.com",
         help: "where the machine's metadata are",
@@ -336,6 +400,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "aws.url",
+        group: Group::Cloud,
         value: "URL",
         default: "none",
         help: "presigned URL of a CloudFormation wait condition's handle",
@@ -345,6 +410,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "aws.stack",
+        group: Group::Cloud,
         value: "NAME",
         default: "none",
         help: "CloudFormation stack whose resource is signalled",
@@ -354,6 +420,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "aws.resource",
+        group: Group::Cloud,
         value: "NAME",
         default: "none",
         help: "the resource's logical name",
@@ -363,6 +430,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "openstack.url",
+        group: Group::Cloud,
         value: "URL",
         default: "none",
         help: "where Heat is signalled",
@@ -372,18 +440,20 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "openstack.signal",
+        group: Group::Cloud,
         value: "cfn|token|temp_url",
         default: "what the URL shows",
         help: "how it is signalled",
         works: cfg!(feature = "cloud-openstack"),
         secret: false,
         set: |s, v| match v {
-            "cfn" | "token" | "temp_url" => cloud(s, CloudKey::OpenstackSignal, v),
+            "cfn" | "token" | "temp_url" | "" => cloud(s, CloudKey::OpenstackSignal, v),
             _ => Err(Refused::Unknown),
         },
     },
     Key {
         name: "openstack.token",
+        group: Group::Cloud,
         value: "TOKEN",
         default: "none",
         help: "token for that, or '@/path', 'cred:NAME'",
@@ -393,6 +463,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "maas.url",
+        group: Group::Cloud,
         value: "URL",
         default: "none",
         help: "where MAAS takes this machine's events",
@@ -402,6 +473,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "maas.token",
+        group: Group::Cloud,
         value: "KEY",
         default: "none",
         help: "its API key, CONSUMER:TOKEN:SECRET, or '@/path', 'cred:NAME'",
@@ -411,6 +483,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "cloudinit.url",
+        group: Group::Cloud,
         value: "URL",
         default: "none",
         help: "a webhook that takes cloud-init's events",
@@ -420,6 +493,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "cloudinit.token",
+        group: Group::Cloud,
         value: "KEY",
         default: "none",
         help: "its OAuth 1.0 key, CONSUMER:TOKEN:SECRET, or '@/path', 'cred:NAME'",
@@ -429,19 +503,22 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "action",
-        value: "ACTION",
+        group: Group::Afterwards,
+        value: "none|panic|reboot|poweroff",
         default: "none",
-        help: "after a failure was reported: none, panic, reboot, poweroff",
+        help: "what is done after a failure was reported",
         works: cfg!(feature = "action"),
         secret: false,
         set: |s, v| {
-            s.action = *Action::ALL.iter().find(|action| action.as_str() == v).ok_or(Refused::Unknown)?;
+            let action = Action::ALL.iter().find(|action| is(v, action.as_str()));
+            s.action = *action.ok_or(if v.is_empty() { Refused::Empty } else { Refused::Unknown })?;
             Ok(())
         },
     },
     Key {
         name: "action.delay",
-        value: "SECONDS",
+        group: Group::Afterwards,
+        value: "TIME",
         default: "0",
         help: "wait before the action",
         works: cfg!(feature = "action"),
@@ -450,39 +527,45 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "timeout",
-        value: "SECONDS",
+        group: Group::Report,
+        value: "TIME",
         default: "60 (failed, stuck), 10 (succeeded, running)",
         help: "time in all for a report",
         works: true,
         secret: false,
         set: |s, v| {
-            s.timeout_s = Some(seconds(v).and_then(|v| if v == 0 { Err(Refused::Number) } else { Ok(v) })?);
+            s.timeout_s = Some(seconds(v).and_then(|v| if v == 0 { Err(Refused::Time) } else { Ok(v) })?);
             Ok(())
         },
     },
     Key {
         name: "stuck",
-        value: "SECONDS",
+        group: Group::Report,
+        value: "TIME",
         default: "0 (off)",
         help: "watchdog: report when still in the initramfs after this time",
         works: true,
         secret: false,
-        set: |s, v| seconds(v).map(|v| s.stuck_s = v),
+        set: |s, v| if is(v, "off") { Ok(0) } else { seconds(v) }.map(|v| s.stuck_s = v),
     },
     Key {
         name: "header",
+        group: Group::Report,
         value: "'NAME: VALUE'",
         default: "none",
         help: "extra request header; a value '@/path' is read from that file, 'cred:NAME' from a credential; repeatable",
         works: true,
         secret: true,
         set: |s, v| match v.split_once(':') {
-            Some((name, _)) if is_token(name) => push(&mut s.header, v),
+            // Nothing behind the colon is what is left of a value that was not put in quotes.
+            Some((name, value)) if is_token(name) && !value.trim_ascii().is_empty() => push(&mut s.header, v),
+            _ if v.is_empty() => Err(Refused::Empty),
             _ => Err(Refused::Form),
         },
     },
     Key {
         name: "ca",
+        group: Group::Connection,
         value: "PATH",
         default: "none",
         help: "PEM bundle in the initramfs, trusted beside the built-in roots; repeatable",
@@ -492,6 +575,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "roots",
+        group: Group::Connection,
         value: "on|off",
         default: "on",
         help: "off: no built-in root is trusted, only rd.report.ca=",
@@ -501,6 +585,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "pin",
+        group: Group::Connection,
         value: "sha256:BASE64",
         default: "none",
         help: "SHA-256 of a public key, which is then what is trusted; repeatable",
@@ -511,6 +596,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "cert",
+        group: Group::Connection,
         value: "PATH",
         default: "none",
         help: "client certificate, PEM",
@@ -520,6 +606,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "key",
+        group: Group::Connection,
         value: "PATH",
         default: "none",
         help: "its private key, PEM; without it, looked for in the certificate's file",
@@ -529,6 +616,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "insecure",
+        group: Group::Connection,
         value: "",
         default: "off",
         help: "accept any certificate",
@@ -538,6 +626,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "clock",
+        group: Group::Connection,
         value: "strict|lenient",
         default: "strict",
         help: "lenient: a clock that is ahead of the server's does not make its certificate expired",
@@ -545,8 +634,9 @@ pub static KEYS: &[Key] = &built([
         secret: false,
         set: |s, v| {
             s.clock_lenient = match v {
-                "strict" => false,
-                "lenient" => true,
+                v if is(v, "strict") => false,
+                v if is(v, "lenient") => true,
+                "" => return Err(Refused::Empty),
                 _ => return Err(Refused::Unknown),
             };
             Ok(())
@@ -554,6 +644,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "proxy",
+        group: Group::Connection,
         value: "URL",
         default: "none",
         help: "HTTP proxy, http://[user:password@]host:port; never used for link-local and loopback addresses",
@@ -563,6 +654,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "dns",
+        group: Group::Connection,
         value: "ADDRESS",
         default: "what the initramfs has",
         help: "nameserver; repeatable",
@@ -572,6 +664,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "journal.redact",
+        group: Group::Journal,
         value: "on|off",
         default: "on",
         help: "mask the secrets that provisioning tools log",
@@ -581,6 +674,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "journal.max",
+        group: Group::Journal,
         value: "BYTES",
         default: "no limit",
         help: "uncompressed journal; beyond it the head and the tail are sent",
@@ -590,6 +684,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "follow",
+        group: Group::Journal,
         value: "",
         default: "off",
         help: "the journal is sent while it grows, too",
@@ -599,6 +694,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "fallback",
+        group: Group::Afterwards,
         value: "URL",
         default: "none",
         help: "configuration to fetch on failure, for what rdreport-fallback.target starts",
@@ -608,6 +704,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "fallback.sha512",
+        group: Group::Afterwards,
         value: "HASH",
         default: "none",
         help: "its SHA-512, hexadecimal, with 'sha512-' before it or without",
@@ -621,6 +718,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "ssh",
+        group: Group::Afterwards,
         value: "USER",
         default: "none",
         help: "user made in the initramfs on failure, for SSH: a-z, 0-9, _ and -, 31 at most, and not root",
@@ -630,6 +728,7 @@ pub static KEYS: &[Key] = &built([
     },
     Key {
         name: "ssh.key",
+        group: Group::Afterwards,
         value: "'TYPE BASE64'",
         default: "none",
         help: "its public key, a line of authorized_keys without options, beside those in Ignition's configuration; repeatable",
@@ -669,11 +768,10 @@ impl Warnings {
             return;
         }
         let start = self.lines.len();
-        for part in parts {
-            for byte in part.bytes() {
-                // A line feed would make two lines of it; the text may come from outside.
-                let _ = self.lines.push(if byte == b'\n' { b' ' } else { byte });
-            }
+        for c in parts.iter().flat_map(|part| part.chars()) {
+            // A line feed would make two lines of it, and an escape could hide them; the text may come from outside.
+            let c = if c.is_control() { ' ' } else { c };
+            let _ = self.lines.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
         }
         let _ = self.lines.push(b'\n');
         let (earlier, this) = self.lines.split_at(start.min(self.lines.len()));
@@ -700,7 +798,7 @@ impl<'a> Settings<'a> {
         let mut settings = Self::default();
         warn_if_cut(line, warnings);
         for word in Words::new(line) {
-            settings.take(word, warnings);
+            settings.take(line, word, warnings);
         }
         if settings.ssh.is_none() && !settings.ssh_key.is_empty() {
             warnings.add(&["rd.report.ssh.key: nobody is there to have it without rd.report.ssh=USER"]);
@@ -746,39 +844,47 @@ impl<'a> Settings<'a> {
         our_name(word.key).is_some_and(|name| same_key(name, key.name.as_bytes()))
     }
 
-    fn take(&mut self, word: Word<'a>, warnings: &mut Warnings) {
-        let Some(name) = our_name(word.key) else { return };
+    fn take(&mut self, line: &[u8], word: Word<'a>, warnings: &mut Warnings) {
+        let Some(name) = our_name(word.key) else {
+            if let Some(meant) = warn_nearly_ours(word.key, warnings) {
+                self.narrow(meant, warnings);
+            }
+            return;
+        };
         let Some(key) = KEYS.iter().find(|key| same_key(name, key.name.as_bytes())) else {
             if let Some(meant) = warn_unknown(name, warnings) {
                 self.narrow(meant, warnings);
             }
             return;
         };
-        let value = match word.value.map(core::str::from_utf8) {
-            Some(Ok(value)) => value.trim_ascii(),
-            Some(Err(_)) => {
-                warnings.add(&[PREFIX, key.name, ": the value is not UTF-8 text; ignored"]);
-                return self.narrow(key, warnings);
+        match self.set(key, &word) {
+            Ok(_) if !key.works => warnings.add(&[PREFIX, key.name, ": recognised, but this build does not act on it"]),
+            // What stands behind it was not put in quotes, and is lost.
+            Ok(value) if value.ends_with(',') => {
+                warnings.add(&[PREFIX, key.name, ": ends with a comma; a list has no blanks, or stands in quotes"])
             }
-            None => "",
-        };
-        // `insecure=$UNSET` asks for nothing; the word alone does.
-        let is_nothing = value.is_empty() && word.value.is_some() && matches!(key.name, "insecure" | "roots");
-        match if is_nothing { Err(Refused::Empty) } else { (key.set)(self, value) } {
-            Ok(()) if !key.works => {
-                warnings.add(&[PREFIX, key.name, ": recognised, but this build does not act on it"])
-            }
-            Ok(()) => {}
+            Ok(_) => {}
             Err(why) => {
                 // That one says what holds by itself.
                 if key.name != "roots" {
-                    warn_refused(key, value, why, warnings);
+                    let value = word.value.and_then(|value| core::str::from_utf8(value).ok()).unwrap_or_default();
+                    warn_refused(line, key, value.trim_ascii(), why, warnings);
                 }
                 if why != Refused::Full {
                     self.narrow(key, warnings);
                 }
             }
         }
+    }
+
+    /// Sets `key` to what `word` says, and returns that.
+    fn set(&mut self, key: &Key, word: &Word<'a>) -> Result<&'a str, Refused> {
+        let value = core::str::from_utf8(word.value.unwrap_or_default()).map_err(|_| Refused::NotText)?.trim_ascii();
+        // `insecure=$UNSET` asks for nothing; the word alone does.
+        if value.is_empty() && word.value.is_some() && matches!(key.name, "insecure" | "roots") {
+            return Err(Refused::Empty);
+        }
+        (key.set)(self, value).map(|()| value)
     }
 
     /// Does what a setting must mean whose value cannot be read, or whose name is misspelt, where ignoring it would let through what its
@@ -809,51 +915,95 @@ fn our_name(key: &[u8]) -> Option<&[u8]> {
     }
 }
 
-fn warn_refused(key: &Key, value: &str, why: Refused, warnings: &mut Warnings) {
+/// Says that a value was refused, why, and what holds instead.
+fn warn_refused(line: &[u8], key: &Key, value: &str, why: Refused, warnings: &mut Warnings) {
     let (value, quote) = if key.secret || value.is_empty() { ("the value", "") } else { (value, "'") };
-    let what = match why {
-        Refused::Empty if key.value.is_empty() => return warnings.add(&[PREFIX, key.name, "=: no value; ignored"]),
-        Refused::Empty => return warnings.add(&[PREFIX, key.name, ": no value; ", key.value, " is expected; ignored"]),
-        Refused::Full => return warnings.add(&[PREFIX, key.name, ": given too often; the further ones are ignored"]),
-        Refused::Unknown => " is not known; ",
-        Refused::Number => " is not a number in its range; ",
-        Refused::Form => " is not of the form ",
+    let expected = match key.value {
+        "" => "on or off",
+        "STATES" => "a list of running, failed, succeeded, stuck, all, none",
+        value => value,
     };
-    match why {
-        Refused::Form => warnings.add(&[PREFIX, key.name, ": ", quote, value, quote, what, key.value, "; ignored"]),
-        _ => warnings.add(&[PREFIX, key.name, ": ", quote, value, quote, what, "using the default: ", key.default]),
-    }
+    let (what, form) = match why {
+        Refused::Empty => (" is empty; expected is ", expected),
+        Refused::Full => (" is one too many", ""),
+        Refused::NotText => (" is not UTF-8 text", ""),
+        Refused::Unknown => (" is not known; expected is ", expected),
+        Refused::Time => (" is not a time of at most a day, such as 90, 90s, 5min or 1h", ""),
+        Refused::Size => (" is not a size, such as 4096, 512K or 10M", ""),
+        Refused::Form => (" is not of the form ", key.value),
+    };
+    let held = key.held(line);
+    let instead: [&str; 2] = match (key.is_repeatable(), held, key.default) {
+        (true, ..) | (false, None, "none") => ["; ignored", ""],
+        (false, Some(_), _) if key.secret => ["; the other value holds", ""],
+        (false, Some(held), _) => ["; what holds is ", held],
+        (false, None, default) => ["; the default holds: ", default],
+    };
+    warnings.add(&[PREFIX, key.name, ": ", quote, value, quote, what, form, instead[0], instead[1]]);
+}
+
+/// Names that are no settings, but likely to be tried, and what to do instead.
+const INSTEAD: [(&[u8], &str); 4] = [
+    (b"journalgzip", "rd.report.journal=URL?gzip=0 to ?gzip=9 says that"),
+    (b"journalformat", "rd.report.journal=URL?format=NAME says that"),
+    (b"journalurl", "is rd.report.journal meant?"),
+    (b"token", "rd.report.header='Authorization: Bearer TOKEN' says that"),
+];
+
+/// The start of a key, as far as a warning shows it.
+fn start_of(key: &[u8]) -> &str {
+    core::str::from_utf8(key.get(..key.len().min(NAME_SHOWN)).unwrap_or_default()).unwrap_or("?")
 }
 
 /// Says that there is no such setting; returns the one that is meant, as far as can be told.
 fn warn_unknown(name: &[u8], warnings: &mut Warnings) -> Option<&'static Key> {
-    let shown = core::str::from_utf8(name.get(..name.len().min(NAME_SHOWN)).unwrap_or_default()).unwrap_or("?");
-    let near = KEYS.iter().filter_map(|key| Some((distance(name, key.name.as_bytes())?, key))).min_by_key(|(d, _)| *d);
-    match near {
-        // Farther than this, a proposal would only confuse.
-        Some((d, key)) if d <= 1 + key.name.len() / 3 => {
-            warnings.add(&[PREFIX, shown, ": no such setting; is ", PREFIX, key.name, " meant?"]);
-            Some(key)
-        }
-        _ => {
-            warnings.add(&[PREFIX, shown, ": no such setting; see rdreport --help"]);
-            None
-        }
+    let squashed_name = squashed(name);
+    let of = |key: &'static Key| Some((distance(&squashed_name, &squashed(key.name.as_bytes()))?, key));
+    let near = KEYS.iter().filter_map(of).min_by_key(|(d, _)| *d);
+    // Farther than this, a proposal would only confuse.
+    let near = near.filter(|(d, key)| *d <= 1 + key.name.len() / 5).map(|(_, key)| key);
+    let shown = start_of(name);
+    match (INSTEAD.iter().find(|(tried, _)| squashed_name == **tried), near) {
+        (Some((_, instead)), _) => warnings.add(&[PREFIX, shown, ": no such setting; ", instead]),
+        (None, Some(key)) => warnings.add(&[PREFIX, shown, ": no such setting; is ", PREFIX, key.name, " meant?"]),
+        (None, None) => warnings.add(&[PREFIX, shown, ": no such setting; see rdreport --help"]),
     }
+    near
 }
 
-/// The kernel cuts a line that is too long for it, and says nothing (2048 bytes on x86-64 and arm64, its end mark included).
+/// Warns about a word that is none of ours, but was likely meant to be one; and says which.
+fn warn_nearly_ours(key: &[u8], warnings: &mut Warnings) -> Option<&'static Key> {
+    let near = near(key);
+    match near {
+        Some(known) => warnings.add(&[start_of(key), ": has no effect; is ", PREFIX, known.name, " meant?"]),
+        None if is_near_prefix(key) => {
+            warnings.add(&[start_of(key), ": has no effect; settings begin with ", PREFIX, ", see rdreport --help"])
+        }
+        None => {}
+    }
+    near
+}
+
+/// Sizes of the kernel's buffer for its command line, its end mark included (`COMMAND_LINE_SIZE`): of this architecture, and larger ones
+/// that some kernels are built with. On architectures with a small one, whatever exists.
+const CUT_AT: &[usize] = if cfg!(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "powerpc64")) {
+    &[2048, 4096]
+} else if cfg!(target_arch = "s390x") {
+    &[4096]
+} else {
+    &[256, 512, 1024, 2048, 4096]
+};
+
+/// The kernel cuts a line that is too long for it, and says nothing. `line` ends with that of the kernel, and the line feed that the
+/// kernel puts behind it when it is read.
 fn warn_if_cut(line: &[u8], warnings: &mut Warnings) {
-    const KERNEL_MAX: usize = if cfg!(target_arch = "s390x") { 4096 } else { 2048 };
-    let len = line.trim_ascii_end().len();
-    if len.saturating_add(1) == KERNEL_MAX {
-        let mut buf = [0; 8];
-        let mut size = Text::new(&mut buf);
-        size.dec(KERNEL_MAX as u64);
+    let line = line.rsplit(|b| *b == 0).next().unwrap_or_default();
+    let len = line.strip_suffix(b"\n").unwrap_or(line).len();
+    if CUT_AT.contains(&len.saturating_add(1)) {
         warnings.add(&[
             "the kernel command line is as long as the kernel keeps (",
-            size.as_str(),
-            " bytes): its end is lost",
+            text::decimal(len as u64, &mut [0; text::DECIMAL_MAX]),
+            " bytes): its end may be lost",
         ]);
     }
 }
@@ -950,6 +1100,8 @@ pub fn is_plain(value: &[u8]) -> bool {
 fn push<'a, const N: usize>(list: &mut List<'a, N>, value: &'a str) -> Result<(), Refused> {
     match value {
         "" => Err(Refused::Empty),
+        // What is there twice is not done twice.
+        _ if list.contains(&value) => Ok(()),
         _ => list.push(value).map_err(|_| Refused::Full),
     }
 }
@@ -968,47 +1120,113 @@ fn cloud<'a>(settings: &mut Settings<'a>, key: CloudKey, value: &'a str) -> Resu
     settings.cloud.get_mut(key as usize).map_or(Ok(()), |slot| text(slot, value))
 }
 
+/// Whether `value` is `word`, in upper or lower case.
+fn is(value: &str, word: &str) -> bool {
+    value.eq_ignore_ascii_case(word)
+}
+
+/// A list with commas, which may have blanks behind them where it is quoted.
 fn states(value: &str) -> Result<States, Refused> {
     let mut bits = 0;
-    for word in value.split(',').map(str::trim_ascii) {
-        bits |= match State::ALL.iter().find(|s| s.as_str() == word) {
+    let mut is_empty = true;
+    for word in value.split(',').map(str::trim_ascii).filter(|word| !word.is_empty()) {
+        is_empty = false;
+        bits |= match State::ALL.iter().find(|state| is(word, state.as_str())) {
             Some(state) => 1 << *state as u8,
-            None if word == "all" => States::of(&State::ALL).0,
-            None if word == "none" => 0,
+            None if is(word, "all") => States::of(&State::ALL).0,
+            None if is(word, "none") => 0,
             None => return Err(Refused::Unknown),
         };
     }
-    Ok(States(bits))
+    if is_empty { Err(Refused::Empty) } else { Ok(States(bits)) }
 }
 
-fn number(value: &str, max: u64) -> Result<u64, Refused> {
-    match value {
-        "" => Err(Refused::Empty),
-        _ => text::number(value.as_bytes()).filter(|n| *n <= max).ok_or(Refused::Number),
-    }
-}
+/// Units of times, in milliseconds, as systemd.time(7) has them.
+const TIME_UNITS: [(&str, u64); 18] = [
+    ("", 1000),
+    ("s", 1000),
+    ("sec", 1000),
+    ("second", 1000),
+    ("seconds", 1000),
+    ("ms", 1),
+    ("msec", 1),
+    ("m", 60_000),
+    ("min", 60_000),
+    ("minute", 60_000),
+    ("minutes", 60_000),
+    ("h", 3_600_000),
+    ("hr", 3_600_000),
+    ("hour", 3_600_000),
+    ("hours", 3_600_000),
+    ("d", 86_400_000),
+    ("day", 86_400_000),
+    ("days", 86_400_000),
+];
 
-fn seconds(value: &str) -> Result<u32, Refused> {
-    number(value, SECONDS_MAX).map(|n| n as u32)
-}
+/// Units of sizes, as systemd has them: powers of 1024, whether there is an `i` or not.
+const SIZE_UNITS: [(&str, u64); 5] = [("", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30), ("t", 1 << 40)];
 
-/// A size: bytes, or with K, M, G in powers of 1024 as systemd takes them.
-fn bytes(value: &str) -> Result<u64, Refused> {
-    let (digits, shift) = match value.as_bytes().last() {
-        Some(b'K') => (value.get(..value.len().saturating_sub(1)).unwrap_or_default(), 10),
-        Some(b'M') => (value.get(..value.len().saturating_sub(1)).unwrap_or_default(), 20),
-        Some(b'G') => (value.get(..value.len().saturating_sub(1)).unwrap_or_default(), 30),
-        _ => (value, 0),
+/// Splits the number off that `text` begins with: in thousandths, of which the last are cut off.
+fn thousandths(text: &str) -> Option<(u64, &str)> {
+    let (whole, rest) = split_digits(text);
+    let (part, rest) = match rest.strip_prefix('.') {
+        Some(rest) => split_digits(rest),
+        None => ("0", rest),
     };
-    number(digits, u64::MAX >> shift).map(|n| n << shift)
+    let part = part.bytes().chain(*b"000").take(3);
+    let part = part.fold(0, |n: u64, digit| n.wrapping_mul(10).wrapping_add(u64::from(digit & 15)));
+    let number = text::number::<u64>(whole.as_bytes())?.checked_mul(1000)?.checked_add(part)?;
+    Some((number, rest.trim_ascii_start()))
+}
+
+fn split_digits(text: &str) -> (&str, &str) {
+    text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
+}
+
+/// A time in seconds, or with units: `90s`, `5min`, `1h 30m`. What is less than a second counts as one.
+fn seconds(value: &str) -> Result<u32, Refused> {
+    if value.is_empty() {
+        return Err(Refused::Empty);
+    }
+    let add = || {
+        let (mut rest, mut sum) = (value, 0u64);
+        while !rest.is_empty() {
+            let (number, behind) = thousandths(rest)?;
+            let (unit, behind) = behind.split_at(behind.bytes().take_while(u8::is_ascii_alphabetic).count());
+            let (_, ms) = TIME_UNITS.iter().find(|(name, _)| *name == unit)?;
+            sum = sum.checked_add(number.checked_mul(*ms)?)?;
+            rest = behind.trim_ascii_start();
+        }
+        Some(sum.div_ceil(1_000_000)).filter(|sum| *sum <= SECONDS_MAX)
+    };
+    add().map(|n| n as u32).ok_or(Refused::Time)
+}
+
+/// A size in bytes, or with a unit: `512K`, `10M`, `1.5 GiB`.
+fn bytes(value: &str) -> Result<u64, Refused> {
+    if value.is_empty() {
+        return Err(Refused::Empty);
+    }
+    let read = || {
+        let (number, unit) = thousandths(value)?;
+        let mut unit = unit;
+        for end in ["b", "B", "i"] {
+            unit = unit.strip_suffix(end).unwrap_or(unit);
+        }
+        let (_, size) = SIZE_UNITS.iter().find(|(name, _)| is(unit, name))?;
+        Some(number.checked_mul(*size)? / 1000)
+    };
+    // No byte at all is no journal, for which there are better ways to say it.
+    read().filter(|bytes| *bytes > 0).ok_or(Refused::Size)
 }
 
 /// A flag: the word alone switches it on.
 fn switch(value: &str) -> Result<bool, Refused> {
-    match value {
-        "" | "1" | "yes" | "on" | "true" => Ok(true),
-        "0" | "no" | "off" | "false" => Ok(false),
-        _ => Err(Refused::Unknown),
+    let one_of = |words: [&str; 4]| words.iter().any(|word| is(value, word));
+    match () {
+        () if value.is_empty() || one_of(["1", "yes", "on", "true"]) => Ok(true),
+        () if one_of(["0", "no", "off", "false"]) => Ok(false),
+        () => Err(Refused::Unknown),
     }
 }
 
@@ -1040,7 +1258,7 @@ mod tests {
     fn alias_and_dashes() {
         let (s, w) = parse("coreos.status.url=http://a/ rd-report.url=x rd.report.journal_on=x");
         assert_eq!(s.url.as_slice(), ["http://a/"]);
-        assert_eq!(w.len(), 1);
+        assert_eq!(w.len(), 2);
         let (s, _) = parse("rd.report.journal.on=all");
         assert!(State::ALL.iter().all(|state| s.journal_on.contains(*state)));
     }
@@ -1058,15 +1276,77 @@ mod tests {
         }
         let (s, w) = parse("rd.report.on=failed,everything");
         assert_eq!(s.on, Settings::default().on);
-        assert!(w[0].contains("'failed,everything' is not known"), "{w:?}");
+        assert_eq!(
+            w,
+            [
+                "rd.report.on: 'failed,everything' is not known; expected is a list of running, failed, succeeded, stuck, all, none; \
+              the default holds: failed,succeeded,stuck"
+            ]
+        );
     }
 
     #[test]
     fn an_unknown_key_is_named_with_the_nearest() {
-        let (_, w) = parse("rd.report.jurnal=http://a/ rd.report.xyzzy=1 rd.report.=1");
-        assert!(w[0].contains("rd.report.jurnal: no such setting; is rd.report.journal meant?"), "{w:?}");
-        assert!(w[1].contains("--help"), "{w:?}");
-        assert_eq!(w.len(), 3);
+        for (key, hint) in [
+            ("jurnal", "is rd.report.journal meant?"),
+            ("URL", "is rd.report.url meant?"),
+            ("urls", "is rd.report.url meant?"),
+            ("ulr", "is rd.report.url meant?"),
+            ("headers", "is rd.report.header meant?"),
+            ("journal_max", "is rd.report.journal.max meant?"),
+            ("fallback.sha256", "is rd.report.fallback.sha512 meant?"),
+            ("Journal.On", "is rd.report.journal.on meant?"),
+            ("sshkey", "is rd.report.ssh.key meant?"),
+            ("journal.gzip", "rd.report.journal=URL?gzip=0 to ?gzip=9 says that"),
+            ("journal.format", "rd.report.journal=URL?format=NAME says that"),
+            ("xyzzy", "see rdreport --help"),
+            ("retries", "see rdreport --help"),
+            ("", "see rdreport --help"),
+        ] {
+            let line = std::format!("rd.report.{key}=1");
+            assert_eq!(parse(&line).1, [std::format!("rd.report.{key}: no such setting; {hint}")]);
+        }
+    }
+
+    #[test]
+    fn a_misspelt_prefix_is_named() {
+        for (key, meant) in [
+            ("rd.reprot.url", "url"),
+            ("rd.reports.url", "url"),
+            ("rdreport.url", "url"),
+            ("rd.report_url", "url"),
+            ("RD.REPORT.URL", "url"),
+            ("Rd.Report.Url", "url"),
+            ("rd.report:url", "url"),
+            ("rd-report.url", "url"),
+            ("rd.rport.url", "url"),
+            ("dr.report.url", "url"),
+            ("report.url", "url"),
+            ("rd.reporturl", "url"),
+            ("rd.report", "url"),
+            ("rd.reprot.journal.on", "journal.on"),
+            ("rd.reports.jurnal", "journal"),
+            ("rd.report/timeout", "timeout"),
+        ] {
+            let line = std::format!("quiet {key}=http://h/ ro");
+            let (s, w) = parse(&line);
+            assert!(s.is_idle(), "{key}");
+            assert_eq!(w, [std::format!("{key}: has no effect; is rd.report.{meant} meant?")]);
+        }
+        let (_, w) = parse("rd.reports.xyzzy=1");
+        assert_eq!(w, ["rd.reports.xyzzy: has no effect; settings begin with rd.report., see rdreport --help"]);
+    }
+
+    #[test]
+    fn no_other_word_is_taken_for_ours() {
+        let line = "BOOT_IMAGE=/vmlinuz root=UUID=1 ro quiet rd.retry=30 rd.repart.x=1 rd.repeat=1 rd.reload=1 rd.luks.uuid=1 \
+            rd.lvm.lv=a rd.md.uuid=1 rd.neednet=1 rd.net.timeout.carrier=5 rd.route=x rd.shell rd.emergency=reboot rd.break \
+            rd.udev.log_level=3 rd.systemd.unit=x rd.timeout=5 rd.export=1 rd.restore.url=1 rd.live.image rd.peerdns=0 rd.zfcp=1 \
+            rd.driver.blacklist=x rd.auto rd.info rd.debug rd.hostonly=0 rd.iscsi.initiator=x rd.nvmf.discover=x rd.znet=x \
+            systemd.report=1 ignition.platform.id=x ignition.config.url=http://h/ coreos.inst.install_dev=/dev/sda \
+            console=ttyS0 ip=dhcp crashkernel=auto oops.report=1 report=1 bugreport.url=http://h/ error.reporting=x";
+        let w = parse(line).1;
+        assert!(w.is_empty(), "{w:?}");
     }
 
     #[test]
@@ -1087,10 +1367,15 @@ mod tests {
 
     #[test]
     fn a_full_list_warns() {
-        let line = "rd.report.dns=1.1.1.1 ".repeat(LIST_MAX + 1);
+        let line: std::string::String = (0..=LIST_MAX).map(|n| std::format!("rd.report.dns=1.1.1.{n} ")).collect();
         let (s, w) = parse(&line);
         assert_eq!(s.dns.len(), LIST_MAX);
-        assert!(w[0].contains("given too often"), "{w:?}");
+        assert_eq!(w, ["rd.report.dns: '1.1.1.8' is one too many; ignored"]);
+        assert_eq!(
+            parse(&"rd.report.dns=1.1.1.1 ".repeat(LIST_MAX + 1)).0.dns.len(),
+            1,
+            "the same one is not gathered"
+        );
     }
 
     #[test]
@@ -1101,11 +1386,121 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_switches() {
-        assert_eq!(parse("rd.report.journal.max=4M").0.journal_max, Some(4 << 20));
-        assert_eq!(parse("rd.report.journal.max=99999999999999999G").0.journal_max, None);
-        assert!(parse("rd.report.insecure").0.insecure);
+    fn times_as_systemd_has_them() {
+        for (value, seconds) in [
+            ("90", 90),
+            ("90s", 90),
+            ("5m", 300),
+            ("5min", 300),
+            ("2 minutes", 120),
+            ("1h", 3600),
+            ("1min 30s", 90),
+            ("1min30", 90),
+            ("1.5h", 5400),
+            ("0.5min", 30),
+            ("500ms", 1),
+            ("1d", 86_400),
+            ("24h", 86_400),
+        ] {
+            let line = std::format!("rd.report.timeout='{value}'");
+            let (s, w) = parse(&line);
+            assert_eq!((s.timeout_s, w.len()), (Some(seconds), 0), "{value}: {w:?}");
+        }
+        for value in [
+            "5M",
+            "1y",
+            "25h",
+            "86401",
+            "-5",
+            "+5",
+            "1e3",
+            "5 5x",
+            "s",
+            "m5",
+            "0",
+            "0s",
+            ".",
+            "1..5",
+            "1w",
+            "infinity",
+            "5,",
+            "18446744073709551615h",
+        ] {
+            let line = std::format!("rd.report.timeout='{value}'");
+            let (s, w) = parse(&line);
+            assert_eq!((s.timeout_s, w.len()), (None, 1), "{value}");
+            assert!(
+                w[0].contains(" is not a time of at most a day, such as 90, 90s, 5min or 1h; the default holds: 60"),
+                "{w:?}"
+            );
+        }
+        assert_eq!(parse("rd.report.stuck=5m rd.report.action.delay=1min").0.stuck_s, 300);
+        let (s, w) = parse("rd.report.stuck=5m rd.report.stuck=off");
+        assert_eq!((s.stuck_s, w.len()), (0, 0));
+    }
+
+    #[test]
+    fn sizes() {
+        for (value, bytes) in [
+            ("4096", 4096),
+            ("4M", 4 << 20),
+            ("4m", 4 << 20),
+            ("10MB", 10 << 20),
+            ("10MiB", 10 << 20),
+            ("10 Mb", 10 << 20),
+            ("512k", 512 << 10),
+            ("1.5G", 3 << 29),
+            ("2T", 2 << 40),
+            ("7B", 7),
+        ] {
+            let line = std::format!("rd.report.journal.max='{value}'");
+            let (s, w) = parse(&line);
+            assert_eq!((s.journal_max, w.len()), (Some(bytes), 0), "{value}: {w:?}");
+        }
+        for value in ["99999999999999999G", "0", "-1", "M", "10X", "10 M M", "1e6", "0x10"] {
+            let line = std::format!("rd.report.journal.max='{value}'");
+            let (s, w) = parse(&line);
+            assert_eq!((s.journal_max, w.len()), (None, 1), "{value}");
+        }
+    }
+
+    #[test]
+    fn words_in_any_case_and_lists_with_blanks_in_quotes() {
+        assert!(parse("rd.report.insecure").0.insecure && parse("rd.report.insecure=On").0.insecure);
         assert!(!parse("rd.report.insecure=1 rd.report.insecure=off").0.insecure);
+        let (s, w) = parse("rd.report.on='failed, Succeeded' rd.report.action=Reboot rd.report.clock=LENIENT");
+        assert_eq!((s.on, s.action, w.len()), (States::of(&[State::Failed, State::Succeeded]), Action::Reboot, 0));
+        assert_eq!(parse("rd.report.on=none").0.on, States::of(&[]));
+        let (s, w) = parse("rd.report.on=failed, succeeded");
+        assert_eq!(s.on, States::of(&[State::Failed]));
+        assert_eq!(w, ["rd.report.on: ends with a comma; a list has no blanks, or stands in quotes"]);
+        for line in ["rd.report.on=", "rd.report.on=,", "rd.report.action=", "rd.report.clock", "rd.report.journal.on"]
+        {
+            let (s, w) = parse(line);
+            assert_eq!((s.on, s.action), (Settings::default().on, Action::None));
+            assert!(w.len() == 1 && w[0].contains(" is empty; expected is "), "{line}: {w:?}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_was_not_quoted_is_refused() {
+        let (s, w) = parse("rd.report.header=Authorization: Bearer S");
+        assert!(s.header.is_empty());
+        assert_eq!(w, ["rd.report.header: the value is not of the form 'NAME: VALUE'; ignored"]);
+    }
+
+    #[test]
+    fn a_refusal_says_what_holds() {
+        for (line, said) in [
+            ("rd.report.timeout=7 rd.report.timeout=x", "; what holds is 7"),
+            ("rd.report.timeout=x rd.report.timeout=8", "; what holds is 8"),
+            ("rd.report.timeout=x", "; the default holds: 60 (failed, stuck), 10 (succeeded, running)"),
+            ("rd.report.action=x", "; ignored"),
+            ("rd.report.url=", "; ignored"),
+        ] {
+            let w = parse(line).1;
+            assert!(w.len() == 1 && w[0].ends_with(said), "{line}: {w:?}");
+        }
     }
 
     #[test]
@@ -1147,9 +1542,20 @@ mod tests {
 
     #[test]
     fn a_cut_line_is_warned_about() {
-        let line = std::format!("{:2047}", "quiet").replace(' ', "x");
-        assert!(parse(&line).1[0].contains("its end is lost"));
-        assert!(parse(&line[1..]).1.is_empty());
+        let line = std::format!("{:4095}", "quiet").replace(' ', "x");
+        for (line, is_cut) in [
+            (line[..2047].to_owned(), true),
+            (line[..2047].to_owned() + "\n", true),
+            (line[..2046].to_owned() + " \n", true),
+            (line[..2046].to_owned() + "\n", false),
+            (line[..2048].to_owned() + "\n", false),
+            (line.clone() + "\n", true),
+            ("rd.neednet=1 \0 ".to_owned() + &line + "\n", false),
+            ("rd.neednet=1 \0".to_owned() + &line + "\n", true),
+        ] {
+            let w = parse(&line).1;
+            assert_eq!(w.iter().any(|line| line.contains("its end may be lost")), is_cut, "{}", line.len());
+        }
     }
 
     #[test]

@@ -67,9 +67,9 @@ impl CommandLine {
         for byte in piece.iter().copied() {
             let len = self.word.len() as u16;
             let is_closed = self.single == 0 || self.last == b'\'' && len > self.single;
-            if byte.is_ascii_whitespace() && !self.in_double && is_closed {
+            if byte == 0 || byte.is_ascii_whitespace() && !self.in_double && is_closed {
                 self.end(out)?;
-                out(&[byte])?;
+                out(&[if byte == 0 { b' ' } else { byte }])?;
                 continue;
             }
             match byte {
@@ -113,7 +113,7 @@ impl Mask {
         let mut words = Words::new(line);
         loop {
             let (before, word) = words.next_raw();
-            out(before)?;
+            before.iter().try_for_each(|blank| out(&[if *blank == 0 { b' ' } else { *blank }]))?;
             if word.is_empty() {
                 return Ok(());
             }

@@ -69,8 +69,10 @@ pub enum NotOpened {
     NoShell,
     /// No key; whether there were some that cannot be taken.
     NoKey(bool),
-    /// The configuration was not read to its end.
+    /// The configuration was not read to its end in time.
     NoAnswer,
+    /// The process that read it ended by a signal, or wrote something else than keys.
+    Broken,
     /// The user cannot be added.
     NotAdded(NotAdded),
     /// The home cannot be made.
@@ -279,7 +281,8 @@ fn find_keys(
         Ended::Exit(0) if found.keys == 0 => Err(NotOpened::NoKey(found.passed_over)),
         Ended::Exit(0) => Ok(found),
         Ended::Exit(_) => Err(NotOpened::Home(Errno::IO)),
-        _ => Err(NotOpened::NoAnswer),
+        Ended::Signal(_) => Err(NotOpened::Broken),
+        Ended::Late | Ended::Stopped => Err(NotOpened::NoAnswer),
     }
 }
 
@@ -295,7 +298,7 @@ fn check_keys(folder: &Folder, count: u32) -> Result<(), NotOpened> {
     let mut lines =
         lines.strip_suffix(b"\n").unwrap_or(lines).split(|b| *b == b'\n').filter(|line| !line.is_empty() || count > 0);
     let keys = lines.try_fold(0u32, |keys, line| is_key(line).then_some(keys.saturating_add(1)));
-    if keys == Some(count) { Ok(()) } else { Err(NotOpened::NoAnswer) }
+    if keys == Some(count) { Ok(()) } else { Err(NotOpened::Broken) }
 }
 
 /// Lines of `authorized_keys`.

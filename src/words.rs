@@ -203,6 +203,7 @@ fn not_opened(why: NotOpened, out: &mut Text<'_>) {
         NotOpened::NoKey(false) => "no key in rd.report.ssh.key= or in a configuration of Ignition's; set one",
         NotOpened::NoKey(true) => "the keys in Ignition's configuration cannot be taken; set rd.report.ssh.key=",
         NotOpened::NoAnswer => "Ignition's configuration cannot be read in time",
+        NotOpened::Broken => "the process that read Ignition's configuration broke off, or wrote no keys",
         NotOpened::NotAdded(NotAdded::NoId) => "all numbers from 1000 on are taken",
         NotOpened::NotAdded(NotAdded::Exists(file)) => {
             out.str("there is one of this name in /etc/").str(file).str(", which stays as it is; choose another");

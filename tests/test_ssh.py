@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -361,6 +362,90 @@ class BelowRoot(unittest.TestCase):
                 self.assertIn("no user is made: its home below /home would not be a folder, or a symbolic link", said)
                 self.assertEqual(sorted(os.listdir(outside)), ["passwd", "user.ign"])
                 self.assertEqual(self.read(root, "etc/passwd"), self.PASSWD)
+
+    def outside(self, root, path, make):
+        """Puts a file or folder beside the root, and makes `path` lead there by `make`; gives what must stay as it is, as a function."""
+        beside = tempfile.mkdtemp(prefix="rdreport-outside-")
+        self.addCleanup(shutil.rmtree, beside)
+        target, whole = os.path.join(beside, "target"), os.path.join(root.path, path)
+        with open(target, "wb") as file:
+            if os.path.exists(whole):
+                with open(whole, "rb") as old:
+                    file.write(old.read())
+                os.unlink(whole)
+        os.makedirs(os.path.dirname(whole), exist_ok=True)
+        make(target, whole)
+
+        def state():
+            found = os.stat(target)
+            with open(target, "rb") as file:
+                return os.listdir(beside), found.st_uid, found.st_mode, file.read()
+
+        return state
+
+    def test_what_lies_beside_the_root_stays_as_it_is(self):
+        for make in (os.symlink, os.link):
+            for path in ("home/core/.ssh/authorized_keys", "home/core/.ssh/authorized_keys.new", "etc/passwd", "etc/shadow", "etc/group",
+                         "etc/.pwd.lock", "etc/passwd.rdreport", "etc/shadow.rdreport", "etc/group.rdreport"):
+                with self.subTest(make=make.__name__, path=path):
+                    root = self.root(keys=[public()])
+                    state = self.outside(root, path, make)
+                    before = state()
+                    self.said(root)
+                    self.assertEqual(state(), before)
+
+    def test_no_files_in_the_place_of_the_tables(self):
+        for name in ("passwd", "group", "shadow"):
+            for make in (os.mkfifo, os.mkdir, lambda path: os.mknod(path, stat.S_IFCHR | 0o644, os.makedev(1, 5))):
+                with self.subTest(name=name):
+                    root = self.root(keys=[public()])
+                    path = os.path.join(root.path, "etc", name)
+                    os.unlink(path)
+                    make(path)
+                    self.assertRegex(self.said(root), f"no user is made: /etc/{name}(:| is)")
+                    self.assertFalse(os.path.lexists(os.path.join(root.path, "home/core")))
+
+    def test_odd_tables(self):
+        line = "core:x:1000:1000:rdreport:/home/core:/bin/sh\n"
+        for passwd in ["", "\n\n", "root:x:0:0::/:/bin/sh", "+::::::\n", "\0" * 100 + "\nroot:x:0:0::/:/bin/sh\n", "a:x:01000:1::/:\nb:x:+1000:1::/:\n",
+                       ":" * 5000 + "\n", "\u00e9:x:5:5::/:\n", "core2:x:5:5::/:\n", "acore:x:5:5::/:\n"]:
+            with self.subTest(passwd=passwd[:40]):
+                root = self.root(keys=[public()])
+                root.write("etc/passwd", passwd)
+                self.assertIn("made with 1 key", self.said(root))
+                kept = "".join(entry + "\n" for entry in passwd.split("\n") if entry)
+                # A number with a sign or a zero before it may be read as the same one.
+                self.assertIn(self.read(root, "etc/passwd"), (kept + line, kept + line.replace("1000", "1001")))
+        for name in ("passwd", "group", "shadow"):
+            root = self.root(keys=[public()])
+            root.write("etc/" + name, "#" * 70_000 + "\n")
+            self.nobody(root, f"/etc/{name} is too large")
+
+    def test_a_home_that_was_there(self):
+        root = self.root(keys=[public()])
+        root.write("home/core/.ssh/authorized_keys", public(number=9) + "\n")
+        root.write("home/core/kept", "text")
+        for path in ("home/core", "home/core/.ssh"):
+            os.chmod(os.path.join(root.path, path), 0o777)
+            os.chown(os.path.join(root.path, path), 65534, 65534)
+        self.said(root)
+        self.assertEqual((self.keys(root), self.read(root, "home/core/kept")), ([public()], "text"))
+        for path in ("home/core", "home/core/.ssh"):
+            found = os.stat(os.path.join(root.path, path))
+            self.assertEqual((found.st_mode & 0o7777, found.st_uid), (0o700, 1000))
+
+    def test_what_a_configuration_makes_of_its_reader(self):
+        """One that took the process over that reads it could write anything; what is no key lets nobody in."""
+        evil = b'command="sh" ssh-ed25519 '
+        for bytes_ in (evil, b"\n", b"#", b"\xff", b"ssh-ed25519 \n", b"environment=\"A=B\" "):
+            with self.subTest(bytes=bytes_):
+                root = self.root(config=configuration([public(), public(number=1)]))
+                path = os.path.join(root.path, "home/core/.ssh/authorized_keys.new")
+                run = subprocess.run(["strace", "-qq", "-f", "-o", "/dev/null", "-P", path, "-e", f"inject=write:poke_enter=@arg2={bytes_.hex()}",
+                                      BINARY, "--root", root.path, "failed"], stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=True)
+                self.assertIn("no user is made: the process that read Ignition's configuration broke off, or wrote no keys", run.stderr)
+                self.assertEqual((self.read(root, "etc/passwd"), self.read(root, "etc/group")), (self.PASSWD, self.GROUP))
+                self.assertFalse(os.path.lexists(os.path.join(root.path, "home/core")))
 
     def test_a_second_run(self):
         root = self.root(keys=[public()])

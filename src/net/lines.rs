@@ -5,8 +5,9 @@ use crate::sys::file::{File, Root};
 /// Bytes of a line that are looked at: more than any line of `hosts`, `resolv.conf` or a lease needs.
 const LINE_MAX: usize = 1024;
 
-/// Bytes of a file that are looked at. A larger one is not the small text file that it should be.
-const FILE_MAX: usize = 64 * 1024;
+/// Bytes of a file that are looked at: a list of hosts that are not to be reached, as `/etc/hosts` may hold, has hundreds of KB. Read in
+/// steps of a line's buffer this takes about a millisecond.
+const FILE_MAX: usize = 1024 * 1024;
 
 /// Files of a pattern that are read: more than a machine in an initramfs has interfaces with a lease.
 const MATCHES_MAX: usize = 16;
@@ -57,7 +58,9 @@ pub fn each(file: &File, visit: &mut dyn FnMut(&[u8])) {
         let kept = rest.len();
         if read == 0 || kept == LINE_MAX {
             if !core::mem::replace(&mut cut, true) && kept != 0 {
-                visit(rest);
+                // Half a word would be another one.
+                let whole = rest.iter().rposition(u8::is_ascii_whitespace).filter(|_| read != 0);
+                visit(rest.get(..whole.unwrap_or(kept)).unwrap_or_default());
             }
             len = 0;
             if read == 0 {
@@ -97,6 +100,11 @@ mod tests {
         let long = [b'x'; 3 * LINE_MAX];
         let content = [b"one\n", &long[..], b"\ntwo\n"].concat();
         assert_eq!(lines(&content), [&b"one"[..], &long[..LINE_MAX], b"two"]);
+        // A list that is cut ends with a whole word.
+        let list =
+            b"DNS=".iter().chain(b"192.0.2.123 ".iter().cycle().take(2 * LINE_MAX)).copied().collect::<Vec<u8>>();
+        let cut = lines(&list);
+        assert!(cut[0].ends_with(b" 192.0.2.123") && cut[0].len() > LINE_MAX - 13, "{cut:?}");
         assert_eq!(lines(&vec![b'\n'; 10 * FILE_MAX]).len(), FILE_MAX);
         assert_eq!(lines(&vec![0; 10 * FILE_MAX]).len(), 1);
     }

@@ -7,7 +7,7 @@ use core::net::SocketAddr;
 use heapless::Vec;
 
 use super::Dial;
-use super::addr::{parse, with_zone};
+use super::addr::{all, parse};
 use super::lines;
 use crate::sys::file::File;
 use crate::sys::sock::WAIT_MAX;
@@ -22,31 +22,66 @@ const SEARCH_MAX: usize = 256;
 /// The port of DNS (RFC 1035 section 4.2).
 const PORT: u16 = 53;
 
+/// Nameservers of one file that are kept before the other files are looked at, as many as glibc asks. A file with many dead ones must
+/// not take the place of those of a lease.
+const FIRST_OF_FILE: usize = 3;
+
 /// The files that are looked at, in this order; a `*` is any part of the last name.
-pub const PLACES: [&str; 10] = [
+pub const PLACES: [&str; 18] = [
     "/etc/resolv.conf",
     // systemd-resolved's own list; `/etc/resolv.conf` often leads to its stub instead.
     "/run/systemd/resolve/resolv.conf",
     // systemd-networkd
     "/run/systemd/netif/state",
     "/run/systemd/netif/leases/*",
+    "/run/systemd/netif/links/*",
     "/run/NetworkManager/resolv.conf",
     "/run/NetworkManager/no-stub-resolv.conf",
+    "/run/connman/resolv.conf",
+    // resolvconf and openresolv, which dhcpcd and wicked speak to where they are; dhcpcd without them; wicked
+    "/run/resolvconf/interface/*",
+    "/run/resolvconf/interfaces/*",
+    "/run/dhcpcd/hook-state/resolv.conf/*",
+    "/run/wicked/leaseinfo.*",
     // dracut
     "/tmp/net.*.resolv.conf",
+    "/tmp/dhclient.*.dhcpopts",
     "/run/initramfs/state/etc/resolv.conf",
-    // klibc's ipconfig, which initramfs-tools and mkinitcpio use
+    // klibc's ipconfig, which initramfs-tools and mkinitcpio use; what initramfs-tools writes for IPv6
     "/run/net-*.conf",
+    "/run/net6-*.conf",
     // the kernel's own DHCP
     "/proc/net/pnp",
 ];
 
-/// Keys of lines that hold nameservers: resolv.conf's, networkd's, klibc's and what initramfs-tools adds to it.
-const SERVER_KEYS: [&[u8]; 6] = [b"nameserver", b"DNS", b"IPV4DNS0", b"IPV4DNS1", b"IPV6DNS0", b"IPV6DNS1"];
+/// Keys of lines that hold nameservers: resolv.conf's, networkd's, klibc's and what initramfs-tools adds to it, dhclient's, wicked's.
+const SERVER_KEYS: [&[u8]; 9] = [
+    b"nameserver",
+    b"DNS",
+    b"IPV4DNS0",
+    b"IPV4DNS1",
+    b"IPV6DNS0",
+    b"IPV6DNS1",
+    b"new_domain_name_servers",
+    b"new_dhcp6_name_servers",
+    b"DNSSERVERS",
+];
 
 /// Keys of lines that hold search domains, of the same kinds.
-const DOMAIN_KEYS: [&[u8]; 7] =
-    [b"search", b"domain", b"DOMAINS", b"DOMAINNAME", b"DOMAIN_SEARCH_LIST", b"DNSDOMAIN", b"DOMAINSEARCH"];
+const DOMAIN_KEYS: [&[u8]; 12] = [
+    b"search",
+    b"domain",
+    b"DOMAINS",
+    b"DOMAINNAME",
+    b"DOMAIN_SEARCH_LIST",
+    b"DNSDOMAIN",
+    b"DOMAINSEARCH",
+    b"IPV6DOMAINSEARCH",
+    b"new_domain_name",
+    b"new_domain_search",
+    b"new_dhcp6_domain_search",
+    b"DNSSEARCH",
+];
 
 /// What is known of how names are looked up.
 #[derive(Default)]
@@ -61,28 +96,43 @@ pub(super) struct Resolvers {
     set: bool,
     /// Whether the file that is being read may set the domains: the first file that has some does.
     may_search: bool,
+    /// Nameservers that are kept now.
+    most: usize,
 }
 
 impl Resolvers {
     /// Looks at all places.
     pub(super) fn new(dial: &Dial<'_>) -> Self {
-        let mut all = Self { ndots: 1, ..Self::default() };
+        let mut all = Self { ndots: 1, most: SERVERS_MAX, ..Self::default() };
         for text in dial.dns {
             all.server(text.as_bytes(), true);
         }
         all.set = !all.servers.is_empty();
-        for place in PLACES {
-            lines::files(dial.root, place.as_bytes(), &mut |file| all.file(file));
+        let mut words = dial.cmdline.split(u8::is_ascii_whitespace);
+        // dracut's: the nameservers that DHCP tells of are not to be asked.
+        if words.any(|word| word == b"rd.peerdns=0") {
+            all.words(dial.cmdline);
+            all.set |= !all.servers.is_empty();
         }
-        for word in dial.cmdline.split(u8::is_ascii_whitespace) {
-            all.word(word);
+        for first in [FIRST_OF_FILE, SERVERS_MAX] {
+            for place in PLACES {
+                lines::files(dial.root, place.as_bytes(), &mut |file| all.file(file, first));
+            }
+            all.words(dial.cmdline);
         }
         all
     }
 
-    fn file(&mut self, file: &File) {
+    /// Reads a file, of whose nameservers the `first` ones are kept.
+    fn file(&mut self, file: &File, first: usize) {
         self.may_search = self.search.is_empty();
+        self.most = self.servers.len().saturating_add(first).min(SERVERS_MAX);
         lines::each(file, &mut |line| self.line(line));
+        self.most = SERVERS_MAX;
+    }
+
+    fn words(&mut self, cmdline: &[u8]) {
+        cmdline.split(u8::is_ascii_whitespace).for_each(|word| self.word(word));
     }
 
     /// A line of resolv.conf(5), or of a file of shell variables as leases are kept in.
@@ -95,7 +145,10 @@ impl Resolvers {
         if SERVER_KEYS.contains(&key) {
             words.for_each(|word| self.server(word, false));
         } else if DOMAIN_KEYS.contains(&key) && self.may_search {
-            self.search.clear();
+            let mut words = words.peekable();
+            if words.peek().is_some() {
+                self.search.clear();
+            }
             words.for_each(|word| self.domain(word));
         } else if key == b"options" {
             words
@@ -131,13 +184,17 @@ impl Resolvers {
             Some((parse(address)?, text::number(port.get(1..)?)?))
         };
         let found = parse(text).map(|address| (address, PORT)).or_else(with_port);
-        let Some(server) = found.and_then(|((ip, zone), port)| with_zone(ip, zone, port)) else { return };
-        let ip = server.ip().to_canonical();
-        if ip.is_unspecified() || (!by_owner && (self.set || ip.is_loopback())) || self.servers.contains(&server) {
+        let Some(((ip, zone), port)) = found else { return };
+        let canonical = ip.to_canonical();
+        if canonical.is_unspecified() || (!by_owner && (self.set || canonical.is_loopback())) {
             return;
         }
-        // Those that do not fit are not asked.
-        let _ = self.servers.push(server);
+        for server in all(ip, zone, port) {
+            if !self.servers.contains(&server) && self.servers.len() < self.most {
+                // There is room for so many.
+                let _ = self.servers.push(server);
+            }
+        }
     }
 
     fn domain(&mut self, word: &[u8]) {
@@ -156,7 +213,7 @@ mod tests {
     use crate::sys::file::Root;
 
     fn read(text: &str) -> Resolvers {
-        let mut all = Resolvers { ndots: 1, may_search: true, ..Resolvers::default() };
+        let mut all = Resolvers { ndots: 1, may_search: true, most: SERVERS_MAX, ..Resolvers::default() };
         text.lines().for_each(|line| all.line(line.as_bytes()));
         all
     }
@@ -187,7 +244,17 @@ mod tests {
             read("ADDRESS=192.0.2.7\nDNS=192.0.2.1 192.0.2.2:54#dns.example\nDOMAINNAME=a.example\nNTP=192.0.2.3");
         assert_eq!((&*servers(&all), search(&all)), ("192.0.2.1:53 192.0.2.2:54", "a.example "));
         let all = read("DEVICE='eth0'\nIPV4DNS0='192.0.2.1'\nIPV4DNS1=0.0.0.0\nDNSDOMAIN='a.example'\nDOMAINSEARCH=''");
-        assert_eq!((&*servers(&all), search(&all)), ("192.0.2.1:53", ""));
+        assert_eq!((&*servers(&all), search(&all)), ("192.0.2.1:53", "a.example "));
+        let all = read(
+            "DEVICE6=eth0\nIPV6PROTO=dhcp6\nIPV6DNS0=2001:db8::1\nIPV6DOMAINSEARCH=a.example b.example\nDNSDOMAIN=",
+        );
+        assert_eq!((&*servers(&all), search(&all)), ("[2001:db8::1]:53", "a.example b.example "));
+        let all = read(
+            "new_domain_name_servers='192.0.2.1 192.0.2.2'\nnew_domain_name='a.example'\nnew_dhcp6_name_servers='2001:db8::1'",
+        );
+        assert_eq!((&*servers(&all), search(&all)), ("192.0.2.1:53 192.0.2.2:53 [2001:db8::1]:53", "a.example "));
+        let all = read("DNSSERVERS='192.0.2.1 192.0.2.2'\nDNSDOMAIN='a.example'\nDNSSEARCH='b.example'");
+        assert_eq!((&*servers(&all), search(&all)), ("192.0.2.1:53 192.0.2.2:53", "b.example "));
     }
 
     #[test]
@@ -205,7 +272,7 @@ mod tests {
             ("ip=192.0.2.7::192.0.2.254:24:host:eth0:none:1500:52:54:00:12:34:56", ""),
             ("ip=dhcp ip=eth0:dhcp ip= ip=[:[:]: nameserver=", ""),
         ] {
-            let mut all = Resolvers::default();
+            let mut all = Resolvers { most: SERVERS_MAX, ..Resolvers::default() };
             words.split(' ').for_each(|word| all.word(word.as_bytes()));
             assert_eq!(servers(&all), want, "{words}");
         }
@@ -235,7 +302,7 @@ mod tests {
                 let at = below(line.len());
                 line[at] = b" =:[]%#'\"\\.0129af\xff\0\t"[below(20)];
             }
-            let mut all = Resolvers { may_search: true, ..Resolvers::default() };
+            let mut all = Resolvers { may_search: true, most: SERVERS_MAX, ..Resolvers::default() };
             all.line(&line);
             all.word(&line);
             assert!(all.servers.iter().all(|s| !s.ip().to_canonical().is_loopback() && !s.ip().is_unspecified()));
@@ -273,10 +340,35 @@ mod tests {
         write("/tmp/net.eth0.resolv.conf", "nameserver 192.0.2.4\n");
         write("/tmp/net.eth0.conf", "nameserver 192.0.2.5\n");
         write("/run/net-eth0.conf", "IPV4DNS0='192.0.2.6'\n");
+        write("/run/net6-eth0.conf", "IPV6DNS0=2001:db8::6\n");
         write("/proc/net/pnp", "#PROTO: DHCP\nnameserver 192.0.2.7\n");
         let all = Resolvers::new(&dial(&[]));
-        assert_eq!(servers(&all), "192.0.2.2:53 192.0.2.3:53 192.0.2.4:53 192.0.2.6:53 192.0.2.7:53 192.0.2.99:53");
+        let found = "192.0.2.2:53 192.0.2.3:53 192.0.2.4:53 192.0.2.6:53 [2001:db8::6]:53 192.0.2.7:53 192.0.2.99:53";
+        assert_eq!(servers(&all), found);
+        // dracut's word for "none that DHCP tells of".
+        let peerdns = Dial { root: &root, dns: &[], cmdline: b"rd.peerdns=0 nameserver=192.0.2.99" };
+        assert_eq!(servers(&Resolvers::new(&peerdns)), "192.0.2.99:53");
+        let peerdns = Dial { root: &root, dns: &[], cmdline: b"rd.peerdns=0" };
+        assert_eq!(servers(&Resolvers::new(&peerdns)), found.trim_end_matches(" 192.0.2.99:53"));
         assert_eq!(search(&all), "first.example ");
+        // A file with many does not keep those of the others out, and its rest comes last.
+        let many: String = (1..=9).map(|n| format!("nameserver 198.51.100.{n}\r\n")).collect();
+        write("/etc/many", &many);
+        std::fs::remove_file(dir.join("etc/resolv.conf")).unwrap();
+        std::os::unix::fs::symlink("many", dir.join("etc/resolv.conf")).unwrap();
+        let all = servers(&Resolvers::new(&dial(&[])));
+        assert!(all.starts_with("198.51.100.1:53 198.51.100.2:53 198.51.100.3:53 192.0.2.2:53 192.0.2.3:53 "), "{all}");
+        for place in ["run/systemd", "run/net-eth0.conf", "run/net6-eth0.conf", "tmp", "proc"] {
+            let _ = std::fs::remove_dir_all(dir.join(place));
+            let _ = std::fs::remove_file(dir.join(place));
+        }
+        let all = servers(&Resolvers::new(&dial(&[])));
+        assert!(
+            all.ends_with(
+                "198.51.100.3:53 192.0.2.99:53 198.51.100.4:53 198.51.100.5:53 198.51.100.6:53 198.51.100.7:53"
+            ),
+            "{all}"
+        );
         // The owner's replace them, and may be here.
         assert_eq!(
             servers(&Resolvers::new(&dial(&["127.0.0.1:5353", "nonsense", "2001:db8::1"]))),

@@ -4,7 +4,7 @@ use crate::build_date::BUILD_DATE_S;
 use crate::cloud::{self, Local, Service};
 use crate::encode::{self, Format, Stats};
 use crate::error::{Error, HttpError, NetError, TlsError};
-use crate::http::client::{Body, Client, Heard, Keep, Outcome, Taken, Whole};
+use crate::http::client::{Body, Client, Heard, Keep, Outcome, Whole};
 use crate::http::head::Fields;
 use crate::http::url::{Url, UrlText};
 use crate::journal::source::Source;
@@ -223,8 +223,12 @@ impl Delivery<'_> {
             let ended = client.once("HEAD", url, &fields, &mut b"".as_slice(), &mut Keep::nothing(), until, &mut heard);
             // Without a network yet the time is asked for once there is one, unless that takes half of what was left.
             match ended {
-                Err(Error::Net(NetError::NoRoute | NetError::NoNameserver | NetError::Connect(Errno::HOSTUNREACH)))
-                    if self.deadline.left_ms() > least_ms => {}
+                Err(Error::Net(
+                    NetError::NoRoute
+                    | NetError::NoInterface
+                    | NetError::NoNameserver
+                    | NetError::Connect(Errno::HOSTUNREACH),
+                )) if self.deadline.left_ms() > least_ms => {}
                 _ => return heard.date_s,
             }
         }
@@ -312,7 +316,11 @@ pub fn put_into_words(
         }
         Ok(outcome) => {
             line.str(wording.done).str(" (");
-            put_sent(outcome, &mut line);
+            // A device and a file give none.
+            if outcome.status != 0 {
+                line.dec(outcome.status.into()).str(", ");
+            }
+            line.dec(outcome.sent).str(" bytes");
             for (count, what) in [
                 (stats.entries, " entries"),
                 (stats.left_out, " entries left out beyond rd.report.journal.max="),
@@ -364,26 +372,6 @@ pub fn put_into_words(
         None => {}
     }
     (status, line.as_bytes().len())
-}
-
-/// Says how much was sent.
-fn put_sent(outcome: &Outcome, line: &mut Text<'_>) {
-    match outcome.taken {
-        Taken::Part(length) => {
-            line.str("answered ").dec(outcome.status.into()).str(" after ").dec(outcome.sent).str(" bytes");
-            if let Some(length) = length {
-                line.str(" of ").dec(length);
-            }
-            line.str(" were sent");
-        }
-        Taken::Whole => {
-            // A device and a file give no status.
-            if outcome.status != 0 {
-                line.dec(outcome.status.into()).str(", ");
-            }
-            line.dec(outcome.sent).str(" bytes");
-        }
-    }
 }
 
 /// Gives each sentence on what could not be read of the journal.

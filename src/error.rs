@@ -37,14 +37,20 @@ pub enum NetError {
     NoLookup,
     /// No nameserver answered in time.
     NameserverSilent,
-    /// The nameservers said that they cannot answer, with this code (RFC 1035 section 4.1.1: 2 a failure of theirs, 5 a refusal).
+    /// The nameservers said that they cannot answer, with this code (RFC 1035 section 4.1.1), or with [`NO_CODE`].
     NameserverFailed(u8),
+    /// The nameservers answered for only one of IPv4 and IPv6, that there is no address.
+    NameserverHalf,
     /// The socket could not be made or connected.
     Connect(Errno),
     /// Nothing answered the connection in time.
     ConnectTimeout,
     /// No address or route to the peer appeared before the deadline.
     NoRoute,
+    /// The interface that the host names as its zone (`%eth0`) did not appear before the deadline.
+    NoInterface,
+    /// The deadline had passed before a connection was tried.
+    NoTime,
     /// Sending failed.
     Send(Errno),
     /// Receiving failed.
@@ -55,6 +61,10 @@ pub enum NetError {
     /// answer most likely, is the caller's to read ([`crate::net::Transport::send`]).
     PeerSpoke,
 }
+
+/// In [`NetError::NameserverFailed`]: an answer without an error code, but not one to rely on (a referral, aliases without end, a
+/// broken message).
+pub const NO_CODE: u8 = 0;
 
 /// Errors of TLS. Those about the certificate are told apart as far as a user can act on the difference; what the certificate
 /// says of itself is in `net::trust::CertFacts`.
@@ -157,8 +167,6 @@ pub enum HttpError {
     HeadTooLarge,
     /// What came is not HTTP/1.x.
     NotHttp,
-    /// A body that is wanted, and whose length is not clear.
-    BadFraming,
     /// More interim answers (1xx) than are skipped.
     TooManyInterim,
     /// The connection ended before the answer was whole, or before the server had taken the whole body.

@@ -2,7 +2,7 @@
 
 use crate::accounts::NotAdded;
 use crate::action::Step;
-use crate::error::{CloudError, Error, FallbackError, HttpError, JournalError, NetError, TlsError};
+use crate::error::{CloudError, Error, FallbackError, HttpError, JournalError, NO_CODE, NetError, TlsError};
 use crate::http::url::NotUrl;
 use crate::interlock::Refused;
 use crate::net::trust::CertFacts;
@@ -251,19 +251,38 @@ pub fn errno(e: Errno, out: &mut Text<'_>) {
         Errno::ISDIR => "not a file",
         Errno::LOOP => "a symbolic link, which is not followed",
         NOT_OURS => "it belongs to another user, or others can write to it",
+        Errno::NAMETOOLONG => "the name is too long",
+        Errno::NODEV | Errno::NXIO => "no such device",
+        Errno::BUSY => "busy",
         Errno::CONNREFUSED => "connection refused",
-        Errno::CONNRESET => "connection reset by the server",
+        Errno::CONNRESET | Errno::CONNABORTED => "connection reset by the server",
         Errno::PIPE => "connection closed by the server",
         Errno::NETUNREACH => "network unreachable",
+        Errno::NETDOWN => "the network interface is down",
+        Errno::NETRESET => "the network dropped the connection",
         Errno::HOSTUNREACH => "host unreachable",
+        Errno::HOSTDOWN => "host is down",
+        Errno::ADDRNOTAVAIL => "no local address or port is free for it",
+        Errno::ADDRINUSE => "address already in use",
+        Errno::AFNOSUPPORT => "the kernel does not support this kind of address (is IPv6 off?)",
+        Errno::PROTONOSUPPORT | Errno::PROTOTYPE | Errno::SOCKTNOSUPPORT | Errno::NOPROTOOPT | Errno::OPNOTSUPP => {
+            "the kernel does not support this protocol"
+        }
+        Errno::PROTO => "protocol error",
+        Errno::MSGSIZE => "the message is too long",
+        Errno::INVAL => "invalid argument: the kernel does not take this address or value",
+        Errno::MFILE => "too many open files in this process (raise its limit, ulimit -n)",
+        Errno::NFILE => "too many open files in the system",
         Errno::TIMEDOUT => "timed out",
         Errno::IO => "input/output error",
         Errno::NOSPC => "no space left",
         Errno::NOMEM => "no memory left",
+        Errno::NOBUFS => "no buffer space left in the kernel",
         Errno::AGAIN => "not now, as there are too many",
         Errno::ROFS => "read-only file system",
+        Errno::NOSYS => "the kernel does not have this system call",
         _ => {
-            out.str("error ").dec(e.raw_os_error().unsigned_abs().into());
+            out.str("error ").dec(e.raw_os_error().unsigned_abs().into()).str(" (see errno(3))");
             return;
         }
     };
@@ -299,14 +318,32 @@ fn net(error: NetError, out: &mut Text<'_>) {
         NetError::NameserverSilent => {
             out.str("no nameserver answered; use an address in the URL, or set rd.report.dns=")
         }
-        NetError::NameserverFailed(code) => out
-            .str("the nameservers answered with error ")
-            .dec(code.into())
-            .str("; use an address in the URL, or set rd.report.dns="),
+        NetError::NameserverFailed(code) => {
+            match code {
+                NO_CODE => out.str("the nameservers gave no usable answer (a referral, aliases in a circle, or a broken message)"),
+                _ => out.str("the nameservers answered with error ").dec(code.into()),
+            };
+            let known = match code {
+                1 => " (format error)",
+                2 => " (server failure)",
+                4 => " (not implemented)",
+                5 => " (refused)",
+                _ => "",
+            };
+            out.str(known).str("; use an address in the URL, or set rd.report.dns=")
+        }
+        NetError::NameserverHalf => out.str(
+            "the nameservers answered only for one of IPv4 and IPv6, and know no address there; use an address in the URL, or set rd.report.dns=",
+        ),
         NetError::Connect(e) => {
             out.str("cannot connect: ");
-            errno(e, out);
-            out.str("; check host and port of the URL")
+            match e {
+                Errno::ACCESS | Errno::PERM => {
+                    out.str("a firewall or filter of this machine forbids it");
+                }
+                e => errno(e, out),
+            }
+            out.str(connect_hint(e))
         }
         NetError::ConnectTimeout => {
             out.str("cannot connect: nothing answers; check host and port of the URL, or raise rd.report.timeout=")
@@ -314,6 +351,10 @@ fn net(error: NetError, out: &mut Text<'_>) {
         NetError::NoRoute => {
             out.str("no network: no address or route in time; set rd.neednet=1 ip=dhcp, or raise rd.report.timeout=")
         }
+        NetError::NoInterface => {
+            out.str("no interface has the name or number behind the % in the URL; correct it, or raise rd.report.timeout=")
+        }
+        NetError::NoTime => out.str("no time was left to connect; raise rd.report.timeout="),
         NetError::Send(e) => {
             out.str("sending failed: ");
             errno(e, out);
@@ -327,6 +368,17 @@ fn net(error: NetError, out: &mut Text<'_>) {
         NetError::Timeout => out.str("the server did not answer in time; raise rd.report.timeout="),
         NetError::PeerSpoke => out.str("the server stopped taking the body without an answer"),
     };
+}
+
+/// What to do about a connection that could not be made.
+fn connect_hint(e: Errno) -> &'static str {
+    match e {
+        Errno::ACCESS | Errno::PERM => "; change its rules, or the URL",
+        Errno::AFNOSUPPORT => "; use an IPv4 address in the URL, or turn IPv6 on",
+        Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM => "",
+        Errno::NETDOWN => "; set rd.neednet=1 ip=dhcp",
+        _ => "; check host and port of the URL",
+    }
 }
 
 fn http(error: HttpError, out: &mut Text<'_>) {
@@ -369,7 +421,6 @@ fn http(error: HttpError, out: &mut Text<'_>) {
         HttpError::NotHttp => {
             out.str("the server does not speak HTTP/1.1; check port and https:// or http:// of the URL")
         }
-        HttpError::BadFraming => out.str("the length of the server's answer is not clear from its header fields"),
         HttpError::TooManyInterim => out.str("the server sends interim answers without end"),
         HttpError::Cut | HttpError::Answered => {
             out.str("the server closed the connection before it had answered in full")
@@ -611,4 +662,61 @@ fn alert(code: u8, out: &mut Text<'_>) {
         116 => " (certificate required)",
         _ => "",
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(e: NetError) -> String {
+        let mut buf = [0; 512];
+        let mut out = Text::new(&mut buf);
+        net(e, &mut out);
+        out.as_str().to_owned()
+    }
+
+    /// Errors of socket(2), connect(2), bind(2), send(2) and recv(2), and of what lies below them.
+    #[test]
+    fn errors_of_sockets_have_words() {
+        for e in [
+            Errno::ACCESS,
+            Errno::PERM,
+            Errno::ADDRINUSE,
+            Errno::ADDRNOTAVAIL,
+            Errno::AFNOSUPPORT,
+            Errno::AGAIN,
+            Errno::CONNABORTED,
+            Errno::CONNREFUSED,
+            Errno::CONNRESET,
+            Errno::HOSTDOWN,
+            Errno::HOSTUNREACH,
+            Errno::INVAL,
+            Errno::MFILE,
+            Errno::MSGSIZE,
+            Errno::NETDOWN,
+            Errno::NETRESET,
+            Errno::NETUNREACH,
+            Errno::NFILE,
+            Errno::NOBUFS,
+            Errno::NODEV,
+            Errno::NOMEM,
+            Errno::NOPROTOOPT,
+            Errno::NOSYS,
+            Errno::OPNOTSUPP,
+            Errno::PIPE,
+            Errno::PROTO,
+            Errno::PROTONOSUPPORT,
+            Errno::PROTOTYPE,
+            Errno::SOCKTNOSUPPORT,
+            Errno::TIMEDOUT,
+        ] {
+            for e in [NetError::Connect(e), NetError::Send(e), NetError::Recv(e)] {
+                assert!(!said(e).contains("errno(3)"), "{e:?}: {}", said(e));
+            }
+        }
+        assert_eq!(
+            said(NetError::Connect(Errno::from_raw_os_error(4095))),
+            "cannot connect: error 4095 (see errno(3)); check host and port of the URL"
+        );
+    }
 }

@@ -137,7 +137,8 @@ class Network(InNamespace):
         self.join("s0", "c0")
         self.ip(f"address add {V4}/24 dev s0")
         self.ip(f"address add {V6}/64 dev s0 nodad")
-        self.write("/run/.keep", "")
+        for folder in ["run", "etc", "tmp"]:
+            self.write(f"/{folder}/.keep", "")
 
     @staticmethod
     def ip(words):
@@ -355,11 +356,148 @@ class Waiting(Network):
 
     def test_never(self):
         self.there("link set c0 up")
-        for host in [V4, f"[{V6}]", "[fe80::99%25nowhere]", "peer.example"]:
+        for host in [V4, f"[{V6}]", "peer.example"]:
             shutil.rmtree(self.root + "/run", ignore_errors=True)
             self.write("/run/.keep", "")
             self.start(host, seconds=2)
             self.assertIn("no network: no address or route in time; set rd.neednet=1 ip=dhcp", self.refused(3))
+
+    def test_an_interface_that_never_comes(self):
+        self.network()
+        self.start("[fe80::99%25nowhere]", seconds=2)
+        output = self.refused(3)
+        self.assertIn("http://[fe80::99%25nowhere]/: not delivered: no interface has the name or number behind the %", output)
+
+
+class Tentative(Network):
+    """IPv6 addresses as they come in reality: with duplicate address detection, a second in which they cannot be used."""
+
+    def setUp(self):
+        super().setUp()
+        self.http = Http()
+        self.there("link set c0 up")
+        self.address_there("2001:db8::2")
+
+    def address_there(self, address):
+        """An address that is tentative yet."""
+        self.there(f"address add {address}/64 dev c0")
+        self.assertIn("tentative", self.addresses(address))
+
+    def addresses(self, address):
+        every = subprocess.run(self.inside("ip", "-o", "address", "show"), check=True, capture_output=True, text=True).stdout
+        return next(line for line in every.splitlines() if address in line)
+
+    def test_the_only_address(self):
+        self.start(f"[{V6}]")
+        self.delivered(self.http, 2 * SOON)
+
+    def test_the_nameserver(self):
+        Dns({"peer.example": [V6]})
+        self.start("peer.example", f"nameserver=[{V6}]")
+        self.delivered(self.http, 2 * SOON)
+
+    def test_with_a_default_route_beside(self):
+        # The kernel has a way at once, and takes the loopback address for it.
+        self.ip("address add 2001:db8:1::1/128 dev lo nodad")
+        self.there(f"route add default via {V6} dev c0")
+        self.start("[2001:db8:1::1]")
+        self.delivered(self.http, 2 * SOON)
+
+    def test_a_link_local_address_before_it(self):
+        # One that can be used at once, which the router at the other end does not answer beyond the link.
+        self.there("address add fe80::2/64 dev c0 nodad")
+        self.ip("route add unreachable fe80::2/128 metric 1")
+        self.start(f"[{V6}]")
+        self.delivered(self.http, 2 * SOON)
+
+    def test_a_duplicate(self):
+        # Without a link-local address, from which a peer on the link could be reached.
+        self.there("link set c0 down")
+        self.there("link set c0 addrgenmode none")
+        self.there("link set c0 up")
+        self.ip("address add 2001:db8::3/64 dev s0")
+        # Once its own detection is over, it defends the address.
+        while "tentative" in subprocess.run(["ip", "address", "show", "dev", "s0"], check=True, capture_output=True, text=True).stdout:
+            time.sleep(0.05)
+        self.there("address add 2001:db8::3/64 dev c0")
+        self.start(f"[{V6}]", seconds=4)
+        self.assertIn("no network: no address or route in time", self.refused(5))
+
+    def test_an_ipv4_address_meanwhile(self):
+        self.hole(HOLE6)
+        self.write("/etc/hosts", f"{HOLE6} peer\n{V4} peer\n")
+        self.start("peer")
+        self.wait_until_it_waits()
+        time.sleep(1.5)
+        self.there("address add 192.0.2.2/24 dev c0")
+        self.delivered(self.http, SOON)
+
+    def test_an_address_that_is_deprecated(self):
+        self.there("address delete 2001:db8::2/64 dev c0")
+        self.there("address add 2001:db8::2/64 dev c0 nodad preferred_lft 0")
+        self.start(f"[{V6}]")
+        self.delivered(self.http, SOON)
+
+
+class Changing(Network):
+    """Changes while a connection is on its way."""
+
+    def setUp(self):
+        super().setUp()
+        self.http = Http()
+
+    def pending(self, host, words=""):
+        """Starts, and returns when the binary waits for a connection."""
+        self.start(host, words)
+        while self.binary.poll() is None:
+            table = subprocess.run(self.inside("cat", "/proc/self/net/tcp", "/proc/self/net/tcp6"), check=True, capture_output=True, text=True)
+            if any(line.split()[3] == "02" for line in table.stdout.splitlines()):
+                return
+        self.fail("it ended: " + self.binary.stdout.read())
+
+    def test_a_better_source(self):
+        # The peer answers one of two addresses only.
+        self.there("link set c0 up")
+        self.there("address add 2001:db8::2/64 dev c0 nodad preferred_lft 0")
+        self.ip("route add unreachable 2001:db8::2/128 metric 1")
+        self.pending(f"[{V6}]")
+        self.there("address add 2001:db8::4/64 dev c0")
+        self.delivered(self.http, 2 * SOON)
+
+    def test_another_family(self):
+        self.network(v4=False)
+        self.hole(HOLE6)
+        self.write("/etc/hosts", f"{HOLE6} peer\n{V4} peer\n")
+        self.pending("peer")
+        self.there("address add 192.0.2.2/24 dev c0")
+        self.delivered(self.http, SOON)
+
+    def test_a_nameserver_of_another_family(self):
+        self.network(v4=False)
+        self.hole(HOLE6)
+        Dns({"peer.example": [V4]})
+        self.start("peer.example", f"nameserver=[{HOLE6}] nameserver={V4}")
+        self.wait_until_it_waits()
+        self.there("address add 192.0.2.2/24 dev c0")
+        self.delivered(self.http, SOON)
+
+    def test_an_interface_that_goes_down_and_up(self):
+        self.network(v6=False)
+        self.there("link set c0 down")
+        self.start(V4)
+        self.wait_until_it_waits()
+        self.there("link set c0 up")
+        self.delivered(self.http, SOON)
+
+    def test_a_route_before_its_address(self):
+        self.there("link set c0 up")
+        self.there("route add 192.0.2.0/24 dev c0")
+        self.start(V4)
+        self.wait_until_it_waits()
+        with self.assertRaises(subprocess.TimeoutExpired):
+            self.binary.wait(timeout=0.5)
+        self.there("address add 192.0.2.2/24 dev c0")
+        self.delivered(self.http, SOON)
 
 
 class Nameservers(Network):
@@ -393,7 +531,6 @@ class Nameservers(Network):
 
     def test_dangling_and_networkmanager(self):
         self.known()
-        os.makedirs(self.root + "/etc")
         os.symlink("/run/nowhere/stub-resolv.conf", self.root + "/etc/resolv.conf")
         self.write("/run/NetworkManager/no-stub-resolv.conf", f"nameserver {V6}\n")
         self.resolves()
@@ -407,7 +544,6 @@ class Nameservers(Network):
     def test_stub_behind_a_link_out_of_the_root(self):
         self.known()
         self.write("/run/systemd/resolve/stub-resolv.conf", "nameserver 127.0.0.53\n")
-        os.makedirs(self.root + "/etc")
         os.symlink("../run/systemd/resolve/stub-resolv.conf", self.root + "/etc/resolv.conf")
         self.write("/run/net-c0.conf", f"DEVICE='c0'\nIPV4DNS0='{V4}'\nIPV4DNS1='0.0.0.0'\n")
         self.resolves()
@@ -524,6 +660,68 @@ class Nameservers(Network):
     def test_no_answer_for_one_family(self):
         self.known(lambda query, truth: [truth] if Dns.question(query)[1] == Dns.A else [])
         self.resolves(f"nameserver={V4}")
+
+    def test_failing_for_one_family_for_a_while(self):
+        def say(query, truth):
+            name, kind = Dns.question(query)
+            if kind == Dns.AAAA:
+                return [truth[:6] + bytes(6) + query[12:]]
+            return [truth] if time.monotonic() - self.began > 3 else []
+
+        self.known(say)
+        self.resolves(f"nameserver={V4}", within=8)
+
+    def test_half_answers(self):
+        def failing(kind, code):
+            return lambda query, truth: [
+                truth[:3] + bytes([0x80 | code * (Dns.question(query)[1] == kind)]) + bytes([0, 1]) + bytes(6) + query[12:]]
+
+        self.known(failing(Dns.A, 5), f"::ffff:{V4}")
+        self.known((lambda query, truth: [truth]), V6)
+        self.resolves(f"nameserver={V4} nameserver={V6}")
+
+    def test_half_an_answer_is_not_that_there_is_none(self):
+        self.known(lambda query, truth: [truth[:3] + bytes([0x80 | 2 * (Dns.question(query)[1] == Dns.A)]) + bytes([0, 1]) + bytes(6) + query[12:]])
+        self.start("peer.example", f"nameserver={V4}", seconds=3)
+        self.assertIn("the nameservers answered with error 2 (server failure)", self.refused(4))
+
+    def test_nine_aliases(self):
+        def say(query, truth):
+            name, kind = Dns.question(query)
+            end = query.index(b"\0", 12) + 5
+            names = [b"\xc0\x0c", *(b"\x02n%d\0" % n for n in range(9))]
+            records = b"".join(Dns.record(5, to, of) for of, to in zip(names, names[1:]))
+            records += Dns.record(Dns.A, socket.inet_aton(V4), names[-1]) if kind == Dns.A else b""
+            return [query[:2] + struct.pack("!HHHHH", 0x8180, 1, 9 + (kind == Dns.A), 0, 0) + query[12:end] + records]
+
+        self.known(say)
+        self.resolves(f"nameserver={V4}")
+
+    def test_an_alias_without_its_address(self):
+        def say(query, truth):
+            if Dns.question(query)[0] == "real.example":
+                return [truth]
+            end = query.index(b"\0", 12) + 5
+            return [query[:2] + b"\x81\x80\0\1\0\1\0\0\0\0" + query[12:end] + Dns.record(5, b"\x04real\xc0\x11")]
+
+        Dns({"real.example": [V4]}, say)
+        self.resolves(f"nameserver={V4}")
+
+    def test_initramfs_tools_for_ipv6(self):
+        self.known()
+        self.write("/run/net6-c0.conf", f"DEVICE6=c0\nIPV6PROTO=dhcp6\nIPV6DNS0={V6}\nIPV6DOMAINSEARCH=example\nDNSDOMAIN=\n")
+        self.start("peer")
+        self.delivered(self.http, SOON)
+
+    def test_link_local_nameserver_of_a_lease(self):
+        self.ip("address add fe80::99/64 dev s0 nodad")
+        self.there("address add fe80::2/64 dev c0 nodad")
+        self.known()
+        for text in ["nameserver fe80::99%c0\r\n", "nameserver fe80::99\n"]:
+            shutil.rmtree(self.root + "/run", ignore_errors=True)
+            self.http.posts.clear()
+            self.write("/run/net-c0.conf", "garbage \0\n" * 9000 + text)
+            self.resolves()
 
     def test_alias(self):
         def say(query, truth):

@@ -67,6 +67,7 @@ pub fn is_transient(error: Error) -> bool {
         Error::Net(e) => match e {
             NetError::NameserverSilent
             | NetError::NameserverFailed(_)
+            | NetError::NameserverHalf
             | NetError::Connect(_)
             | NetError::ConnectTimeout
             | NetError::Send(_)
@@ -74,7 +75,12 @@ pub fn is_transient(error: Error) -> bool {
             | NetError::Timeout
             | NetError::PeerSpoke => true,
             // These were waited for already, or will not change.
-            NetError::NoRoute | NetError::NoNameserver | NetError::NoLookup | NetError::Unresolved => false,
+            NetError::NoRoute
+            | NetError::NoInterface
+            | NetError::NoTime
+            | NetError::NoNameserver
+            | NetError::NoLookup
+            | NetError::Unresolved => false,
         },
         // 80 is an internal error there (RFC 8446 section 6).
         Error::Tls(e) => {

@@ -5,6 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use heapless::Vec;
 
 use super::wait::Present;
+use crate::error::NetError;
 use crate::sys::sock::interface_index;
 use crate::text::{self, Text, hex};
 
@@ -12,20 +13,34 @@ use crate::text::{self, Text, hex};
 pub(super) const ADDRS_MAX: usize = 8;
 
 /// The addresses that `host` is, if it is no name to be looked up: an address or `localhost`. There are none as long as the
-/// interface of its zone is missing. A link-local address without a zone is tried on every interface that is up.
+/// interface of its zone is missing.
 pub(super) fn literal(host: &str, port: u16) -> Option<Vec<SocketAddr, ADDRS_MAX>> {
     if is_localhost(host) {
         let both = [IpAddr::V6(Ipv6Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::LOCALHOST)];
         return Some(both.into_iter().map(|ip| SocketAddr::new(ip, port)).collect());
     }
     let (ip, zone) = parse(host.as_bytes())?;
-    Some(match ip {
+    Some(all(ip, zone, port))
+}
+
+/// What is missing where [`literal`] has no address for `host`: the interface of its zone, or any with a link-local address.
+pub(super) fn missing(host: &str) -> NetError {
+    match parse(host.as_bytes()) {
+        Some((_, zone)) if !zone.is_empty() => NetError::NoInterface,
+        _ => NetError::NoRoute,
+    }
+}
+
+/// The socket addresses for what [`parse`] gave; none if the zone is no interface here. A link-local address without a zone is one on
+/// every interface that is up.
+pub(super) fn all(ip: IpAddr, zone: &str, port: u16) -> Vec<SocketAddr, ADDRS_MAX> {
+    match ip {
         IpAddr::V6(ip) if zone.is_empty() && ip.is_unicast_link_local() => {
             let links = Present::now().links;
             links.iter().map(|link| SocketAddr::V6(SocketAddrV6::new(ip, port, 0, *link))).take(ADDRS_MAX).collect()
         }
         ip => with_zone(ip, zone, port).into_iter().collect(),
-    })
+    }
 }
 
 /// An address and its zone, which is empty where none is given.
@@ -55,7 +70,7 @@ fn parse_ip(text: &str) -> Option<IpAddr> {
 }
 
 /// The socket address for what [`parse`] gave; `None` if the zone is no interface here.
-pub(super) fn with_zone(ip: IpAddr, zone: &str, port: u16) -> Option<SocketAddr> {
+fn with_zone(ip: IpAddr, zone: &str, port: u16) -> Option<SocketAddr> {
     match ip {
         IpAddr::V6(ip) if !zone.is_empty() => {
             let scope = text::number(zone.as_bytes()).or_else(|| interface_index(zone))?;

@@ -21,8 +21,19 @@ const NAME_MAX: usize = 255;
 /// Bytes of the longest label.
 const LABEL_MAX: usize = 63;
 
-/// Aliases that are followed in an answer. Real chains are two or three long.
-const CNAME_MAX: usize = 8;
+/// Number of aliases that are followed, in one answer and for one name, as many as BIND follows. Real chains are two or three long.
+pub(super) const CNAME_MAX: usize = 16;
+
+/// The header of a query: id 0, recursion desired, one question, no other section.
+const HEAD: [u8; HEADER] = [0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+
+/// Flags of a header: the answer is authoritative, it was truncated, the server is recursive.
+const AUTHORITATIVE: u16 = 0x0400;
+const TRUNCATED: u16 = 0x0200;
+const RECURSIVE: u16 = 0x0080;
+
+/// Response code of a name that does not exist (RFC 1035 section 4.1.1).
+pub(super) const NO_NAME: u8 = 3;
 
 const CLASS_IN: u16 = 1;
 const TYPE_CNAME: u16 = 5;
@@ -48,14 +59,18 @@ pub struct Answer {
     pub rcode: u8,
     /// Whether it did not fit, and is to be asked for again over TCP.
     pub truncated: bool,
+    /// Whether it can be relied on to say that there is no address: it is neither a referral to other servers (no error, but neither
+    /// authoritative nor from a recursive server), nor broken, nor a chain of aliases without end.
+    pub conclusive: bool,
+    /// Offset of the name at the end of a chain of aliases whose addresses are not in the message.
+    pub alias: Option<usize>,
 }
 
 impl Query {
     /// Asks for `name`, and for what is below `domain` unless that is empty; `None` where these are no name of DNS.
     pub fn new(name: &[u8], domain: &[u8]) -> Option<Self> {
         let mut bytes = Vec::new();
-        // Id 0, recursion desired, one question; no other section.
-        bytes.extend_from_slice(&[0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0]).ok()?;
+        bytes.extend_from_slice(&HEAD).ok()?;
         for part in [name, domain] {
             let part = part.strip_suffix(b".").unwrap_or(part);
             if part.is_empty() {
@@ -69,6 +84,26 @@ impl Query {
                 bytes.extend_from_slice(label).ok()?;
             }
         }
+        Self::end(bytes)
+    }
+
+    /// Asks for the name at an offset of a message.
+    pub fn alias(message: &[u8], at: usize) -> Option<Self> {
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(&HEAD).ok()?;
+        let mut labels = Labels::new(message, at);
+        loop {
+            let label = labels.next()?;
+            if label.is_empty() {
+                return Self::end(bytes);
+            }
+            bytes.push(u8::try_from(label.len()).ok()?).ok()?;
+            bytes.extend_from_slice(label).ok()?;
+        }
+    }
+
+    /// Adds what stands behind the labels.
+    fn end(mut bytes: Vec<u8, QUERY_MAX>) -> Option<Self> {
         bytes.push(0).ok()?;
         if bytes.len() == HEADER + 1 || bytes.len() > HEADER + NAME_MAX {
             return None;
@@ -98,9 +133,14 @@ pub fn answer(query: &[u8], kind: Kind, message: &[u8], found: &mut Vec<IpAddr, 
     if message.get(..2) != query.get(..2) || !is_answer || opcode != 0 {
         return None;
     }
-    let answer = Answer { rcode: (flags & 0xf) as u8, truncated: flags & 0x0200 != 0 };
+    let mut answer = Answer {
+        rcode: (flags & 0xf) as u8,
+        truncated: flags & TRUNCATED != 0,
+        conclusive: flags & (AUTHORITATIVE | RECURSIVE) != 0,
+        alias: None,
+    };
     // A server that cannot or will not answer may leave out the question.
-    let refused = !matches!(answer.rcode, 0 | 3);
+    let refused = !matches!(answer.rcode, 0 | NO_NAME);
     if refused && questions == 0 {
         return Some(answer);
     }
@@ -110,22 +150,37 @@ pub fn answer(query: &[u8], kind: Kind, message: &[u8], found: &mut Vec<IpAddr, 
         return None;
     }
     if answer.rcode == 0 {
-        addresses(message, kind, query.len(), records, found);
+        addresses(message, kind, query.len(), records, found, &mut answer);
     }
     Some(answer)
 }
 
 /// Adds the addresses of the question's name, or of what it is an alias for. The records may be in any order.
-fn addresses(message: &[u8], kind: Kind, start: usize, records: u16, found: &mut Vec<IpAddr, ADDRS_MAX>) {
+fn addresses(
+    message: &[u8],
+    kind: Kind,
+    start: usize,
+    records: u16,
+    found: &mut Vec<IpAddr, ADDRS_MAX>,
+    answer: &mut Answer,
+) {
     let mut owner = HEADER;
     for _ in 0..=CNAME_MAX {
         let mut alias = None;
         let mut at = start;
         for _ in 0..records {
-            let Some(record) = record(message, at) else { break };
+            let Some(record) = record(message, at) else {
+                answer.conclusive = false;
+                break;
+            };
             at = record.end;
-            if record.class != CLASS_IN || !same_name(message, record.name, owner) {
-                continue;
+            match same_name(message, record.name, owner) {
+                Some(true) if record.class == CLASS_IN => {}
+                Some(_) => continue,
+                None => {
+                    answer.conclusive = false;
+                    continue;
+                }
             }
             match (record.kind, address(kind, record.data)) {
                 (TYPE_CNAME, _) => alias = Some(record.data_at),
@@ -133,14 +188,20 @@ fn addresses(message: &[u8], kind: Kind, start: usize, records: u16, found: &mut
                     // More than fit are not tried.
                     let _ = found.push(ip);
                 }
+                (k, None) if k == kind as u16 => answer.conclusive = false,
                 _ => {}
             }
         }
         match alias {
             Some(name) if found.is_empty() => owner = name,
-            _ => return,
+            _ => {
+                answer.alias = (found.is_empty() && owner != HEADER).then_some(owner);
+                return;
+            }
         }
     }
+    // More aliases than are followed, or a circle of them.
+    answer.conclusive = false;
 }
 
 /// A resource record (RFC 1035 section 4.1.3): where its name is, and its data.
@@ -183,14 +244,14 @@ fn name_end(message: &[u8], mut at: usize) -> Option<usize> {
     None
 }
 
-/// Whether the names at two places of a message are the same; false where one of them is broken.
-fn same_name(message: &[u8], a: usize, b: usize) -> bool {
+/// Whether the names at two places of a message are the same; `None` where one of them is broken before they differ.
+fn same_name(message: &[u8], a: usize, b: usize) -> Option<bool> {
     let (mut a, mut b) = (Labels::new(message, a), Labels::new(message, b));
     loop {
-        match (a.next(), b.next()) {
-            (Some([]), Some([])) => return true,
-            (Some(a), Some(b)) if a.eq_ignore_ascii_case(b) => {}
-            _ => return false,
+        match (a.next()?, b.next()?) {
+            ([], []) => return Some(true),
+            (a, b) if a.eq_ignore_ascii_case(b) => {}
+            _ => return Some(false),
         }
     }
 }
@@ -275,7 +336,54 @@ mod tests {
         Some((a.rcode, a.truncated, found.iter().map(|ip| ip.to_string()).collect::<List<_>>().join(" ")))
     }
 
+    /// The name that a query asks for.
+    fn name(query: &Query) -> String {
+        let mut labels = Labels::new(&query.bytes, HEADER);
+        let labels = core::iter::from_fn(|| labels.next().filter(|label| !label.is_empty()));
+        labels.map(|label| core::str::from_utf8(label).unwrap()).collect::<List<_>>().join(".")
+    }
+
+    /// What `message` says where it holds no address: whether that can be relied on, and which name to ask for instead.
+    fn nothing(query: &[u8], message: &[u8]) -> (bool, Option<String>) {
+        let mut found = Vec::new();
+        let a = answer(query, Kind::A, message, &mut found).unwrap();
+        assert!(found.is_empty());
+        (a.conclusive, a.alias.and_then(|at| Query::alias(message, at)).map(|q| name(&q)))
+    }
+
     const HERE: &[u8] = &[0xc0, 12];
+
+    #[test]
+    fn what_says_that_there_is_no_address() {
+        let q = query("a.b", Kind::A);
+        let alias: Given<'_> = (HERE, 5, b"\x01c\xc0\x0e");
+        assert_eq!(nothing(&q, &reply(&q, &[])), (true, None));
+        assert_eq!(nothing(&q, &reply(&q, &[alias])), (true, Some("c.b".into())));
+        // Neither recursive nor authoritative: a referral.
+        let mut referral = reply(&q, &[]);
+        referral[3] = 0;
+        assert_eq!(nothing(&q, &referral), (false, None));
+        referral[2] |= 4;
+        assert_eq!(nothing(&q, &referral), (true, None));
+        // Broken: fewer records than promised, an address of the wrong length.
+        let mut cut = reply(&q, &[]);
+        cut[7] = 1;
+        assert_eq!(nothing(&q, &cut), (false, None));
+        assert_eq!(nothing(&q, &reply(&q, &[(HERE, 1, &[192, 0, 2])])), (false, None));
+        // Names that are broken.
+        for broken in
+            [(&b"\xc0\x15"[..], 1, &[192, 0, 2, 1][..]), (b"\x40", 1, &[192, 0, 2, 1]), (HERE, 5, &[0xff, 0xff])]
+        {
+            assert_eq!(nothing(&q, &reply(&q, &[broken])), (false, None), "{broken:?}");
+        }
+        // Aliases in a circle.
+        let circle = [(HERE, 5, &b"\x01c\0"[..]), (b"\x01c\0", 5, HERE)];
+        assert_eq!(nothing(&q, &reply(&q, &circle)), (false, None));
+        // An alias for no name at all, and for a broken one.
+        for data in [&b"\0"[..], &[0xff, 0xff], &[0x40]] {
+            assert_eq!(nothing(&q, &reply(&q, &[(HERE, 5, data)])).1, None);
+        }
+    }
 
     #[test]
     fn query_bytes() {

@@ -3,17 +3,17 @@
 use core::net::SocketAddr;
 use heapless::Vec;
 
-use super::addr::{ADDRS_MAX, parse, with_zone};
+use super::addr::{ADDRS_MAX, all, parse};
 use super::lines;
 use crate::sys::file::Root;
 
 /// The addresses of `host` in `/etc/hosts`, if it is there.
 pub(super) fn lookup(root: &Root, host: &str, port: u16) -> Option<Vec<SocketAddr, ADDRS_MAX>> {
-    let mut found = Vec::new();
+    let mut found: Vec<SocketAddr, ADDRS_MAX> = Vec::new();
     lines::each(&root.file("/etc/hosts").ok()?, &mut |line| {
-        if let Some(peer) = address_of(line, host.as_bytes()).and_then(|(ip, zone)| with_zone(ip, zone, port)) {
+        if let Some((ip, zone)) = address_of(line, host.as_bytes()) {
             // Those that do not fit are not tried.
-            let _ = found.push(peer);
+            found.extend(all(ip, zone, port).into_iter().take(found.capacity().saturating_sub(found.len())));
         }
     });
     (!found.is_empty()).then_some(found)

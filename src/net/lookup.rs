@@ -7,15 +7,16 @@ use core::net::{IpAddr, SocketAddr};
 use heapless::Vec;
 
 use super::addr::ADDRS_MAX;
-use super::dns::{Answer, Kind, QUERY_MAX, Query, answer};
+use super::dns::{Answer, CNAME_MAX, Kind, NO_NAME, QUERY_MAX, Query, answer};
 use super::race::{self, Failures};
 use super::resolvers::{Resolvers, SERVERS_MAX};
 use super::tcp::Tcp;
+use super::wait::Watch;
 use super::{Dial, Transport};
-use crate::error::NetError;
+use crate::error::{NO_CODE, NetError};
 use crate::sys::Errno;
 use crate::sys::random;
-use crate::sys::sock::{Ready, Socket, wait};
+use crate::sys::sock::{Ready, Socket, wait_or};
 use crate::sys::time::Deadline;
 
 /// How often each server is asked, at most.
@@ -43,26 +44,47 @@ const DOMAINS_MAX: usize = 6;
 /// What is asked for, in the order in which addresses are tried.
 const KINDS: [Kind; 2] = [Kind::Aaaa, Kind::A];
 
+/// What a server said to a question for one kind of address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    /// Nothing yet.
+    Nothing,
+    /// That it cannot answer, or nothing that can be used; or it is not there.
+    Failed,
+    /// That there is no such address, or no such name.
+    None,
+    /// Addresses.
+    Some,
+}
+
 /// A nameserver.
 struct Server {
     address: SocketAddr,
     socket: Socket,
+    /// Our address towards it.
+    source: IpAddr,
     /// The ids of its queries; the same each time, so that a late answer to the first is one to the second.
     ids: [u16; 2],
-    /// Whether it said that it cannot answer, or is not there.
-    refused: [bool; 2],
+    said: [Said; 2],
 }
 
 /// A name that is asked for. Arrays have an element for each of [`KINDS`].
-struct Asking {
+struct Asking<'a> {
     query: Query,
+    /// The addresses of all nameservers.
+    known: &'a [SocketAddr],
+    /// Those that can be asked now.
     servers: Vec<Server, SERVERS_MAX>,
     addresses: [Vec<IpAddr, ADDRS_MAX>; 2],
-    answered: [bool; 2],
     /// Until when the addresses of one family wait for the other's.
     other_until: Option<Deadline>,
+    /// What the name is an alias for, where its addresses did not come with that.
+    alias: Option<Query>,
+    /// Whether a server said that the name has no IPv4 address because it does not exist.
+    is_no_name: bool,
     failure: NetError,
     deadline: Deadline,
+    watch: &'a Watch,
     buf: [u8; MESSAGE_MAX],
 }
 
@@ -72,6 +94,7 @@ pub(super) fn lookup(
     host: &str,
     port: u16,
     deadline: Deadline,
+    watch: &Watch,
 ) -> Result<Vec<SocketAddr, ADDRS_MAX>, NetError> {
     let resolvers = Resolvers::new(dial);
     let host = host.as_bytes();
@@ -88,10 +111,10 @@ pub(super) fn lookup(
         if resolvers.servers.is_empty() {
             return Err(NetError::NoNameserver);
         }
-        match ask(&resolvers.servers, query, port, deadline) {
+        match ask(&resolvers.servers, query, port, deadline, watch) {
             Ok(peers) => return Ok(peers),
             Err(NetError::Unresolved) => {}
-            Err(e @ NetError::NameserverFailed(_)) => failure = e,
+            Err(e @ (NetError::NameserverFailed(_) | NetError::NameserverHalf)) => failure = e,
             // What nobody answers once will not be answered with another domain.
             Err(e) => return Err(e),
         }
@@ -99,79 +122,117 @@ pub(super) fn lookup(
     Err(failure)
 }
 
-/// Asks all servers for one name.
+/// Asks all servers for one name, and for what it is an alias for.
 fn ask(
     addresses: &[SocketAddr],
     query: Query,
     port: u16,
     deadline: Deadline,
+    watch: &Watch,
 ) -> Result<Vec<SocketAddr, ADDRS_MAX>, NetError> {
-    let mut failures = Failures::default();
     let mut asking = Asking {
         query,
+        known: addresses,
         servers: Vec::new(),
         addresses: Default::default(),
-        answered: [false; 2],
         other_until: None,
+        alias: None,
+        is_no_name: false,
         failure: NetError::NameserverSilent,
         deadline,
+        watch,
         buf: [0; MESSAGE_MAX],
     };
-    for address in addresses {
-        match Server::new(address) {
-            // There are as many places as addresses.
-            Ok(server) => drop(asking.servers.push(server)),
-            Err(e) => failures.at_once(e, address),
+    for _ in 0..=CNAME_MAX {
+        asking.servers.clear();
+        let failures = asking.open();
+        if asking.servers.is_empty() {
+            return Err(failures.verdict());
+        }
+        asking.all();
+        let verdict = asking.verdict();
+        match asking.alias.take() {
+            Some(alias) if verdict.is_some() && !deadline.passed() => {
+                (asking.query, asking.is_no_name) = (alias, false);
+                asking.failure = NetError::NameserverSilent;
+            }
+            _ => return verdict.map_or_else(|| Ok(asking.peers(port)), Err),
         }
     }
-    if asking.servers.is_empty() {
-        return Err(failures.verdict());
-    }
-    'asking: for pass in 0..PASSES {
-        for turn in 0..asking.servers.len() {
-            if asking.send(turn) {
-                asking.listen(turn, deadline.step_ms(TURN_MS << pass));
-            }
-            if asking.is_done() || deadline.passed() {
-                break 'asking;
-            }
-        }
-    }
-    match asking.answered {
-        _ if asking.other_until.is_some() => Ok(asking.peers(port)),
-        [false, false] => Err(asking.failure),
-        _ => Err(NetError::Unresolved),
-    }
+    Err(NetError::NameserverFailed(NO_CODE))
 }
 
 impl Server {
     fn new(address: &SocketAddr) -> Result<Self, Errno> {
-        let socket = Socket::udp(address)?;
-        socket.connect(address)?;
+        let (socket, source) = race::udp(address)?;
         let mut random = [0; 4];
         random::fill(&mut random)?;
         let [a, b, c, d] = random;
         Ok(Self {
             address: *address,
             socket,
+            source,
             ids: [u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d])],
-            refused: [false; 2],
+            said: [Said::Nothing; 2],
         })
+    }
+
+    /// Notes that it will not say more than it has said.
+    fn fail(&mut self) {
+        for said in self.said.iter_mut().filter(|said| **said == Said::Nothing) {
+            *said = Said::Failed;
+        }
     }
 }
 
-impl Asking {
-    /// Asks the server for what is not answered yet; false if it is not to be asked.
+impl Asking<'_> {
+    /// Makes a socket for each server that has none, where there is a way to it now.
+    fn open(&mut self) -> Failures {
+        let mut failures = Failures::default();
+        for address in self.known {
+            if self.servers.iter().any(|server| server.address == *address) {
+                continue;
+            }
+            match Server::new(address) {
+                // There are as many places as addresses.
+                Ok(server) => drop(self.servers.push(server)),
+                Err(e) => failures.at_once(e, address),
+            }
+        }
+        failures
+    }
+
+    /// Asks one server after the other, until there is an answer or there will be none.
+    fn all(&mut self) {
+        for pass in 0..PASSES {
+            let mut turn = 0usize;
+            while turn < self.servers.len() {
+                if self.send(turn) {
+                    self.listen(turn, self.deadline.step_ms(TURN_MS << pass));
+                }
+                if self.is_done() || self.deadline.passed() {
+                    return;
+                }
+                turn = turn.saturating_add(1);
+            }
+            // Some servers drop queries for IPv6 addresses. What does not exist need not be asked for as often as what may.
+            if self.is_no_name {
+                return;
+            }
+        }
+    }
+
+    /// Asks the server for what is not known yet; false if it is not to be asked.
     fn send(&mut self, turn: usize) -> bool {
         let Some(server) = self.servers.get_mut(turn) else { return false };
         let mut sent = false;
         for (n, kind) in KINDS.into_iter().enumerate() {
-            if self.answered[n] || server.refused[n] {
+            if !self.addresses[n].is_empty() || server.said[n] != Said::Nothing {
                 continue;
             }
             match server.socket.send(self.query.message(server.ids[n], kind)) {
                 Ok(_) => sent = true,
-                Err(_) => server.refused[n] = true,
+                Err(_) => server.said[n] = Said::Failed,
             }
         }
         sent
@@ -181,24 +242,52 @@ impl Asking {
     fn listen(&mut self, turn: usize, until: Deadline) {
         loop {
             let until = self.other_until.map_or(until, |other| other.min(until));
-            let ready = wait(&mut self.servers.iter().map(|s| &s.socket), Ready::In, until);
+            let sockets = &mut self.servers.iter().map(|s| &s.socket);
+            let (ready, is_change) = wait_or(sockets, Ready::In, self.watch.socket(), until);
             for n in (0..self.servers.len()).filter(|n| ready >> n & 1 != 0) {
-                for _ in 0..DATAGRAMS_MAX {
-                    let Some(server) = self.servers.get_mut(n) else { break };
-                    match server.socket.recv(&mut self.buf) {
-                        Ok(len) => self.take(n, len),
-                        Err(Errno::AGAIN) => break,
-                        Err(_) => {
-                            server.refused = [true; 2];
-                            break;
-                        }
-                    }
-                }
+                self.hear(n);
             }
-            let refused = self.servers.get(turn).map_or([true; 2], |s| s.refused);
-            if until.passed() || self.is_done() || (0..2).all(|n| refused[n] || self.answered[n]) {
+            if is_change && self.watch.changed() {
+                self.renew();
+            }
+            let is_over = self
+                .servers
+                .get(turn)
+                .is_none_or(|server| (0..2).all(|n| server.said[n] != Said::Nothing || !self.addresses[n].is_empty()));
+            if until.passed() || self.is_done() || is_over {
                 return;
             }
+        }
+    }
+
+    /// Takes what server number `n` has said.
+    fn hear(&mut self, n: usize) {
+        for _ in 0..DATAGRAMS_MAX {
+            let Some(server) = self.servers.get_mut(n) else { return };
+            match server.socket.recv(&mut self.buf) {
+                Ok(len) => self.take(n, len),
+                Err(Errno::AGAIN) => return,
+                Err(_) => return server.fail(),
+            }
+        }
+    }
+
+    /// The network has changed: asks those servers that have come into reach, and those again to which another address of ours leads
+    /// now.
+    fn renew(&mut self) {
+        for n in 0..self.servers.len() {
+            let Some(server) = self.servers.get_mut(n) else { break };
+            if let Ok(new) = Server::new(&server.address)
+                && new.source != server.source
+            {
+                *server = new;
+                self.send(n);
+            }
+        }
+        let first_new = self.servers.len();
+        self.open();
+        for n in first_new..self.servers.len() {
+            self.send(n);
         }
     }
 
@@ -206,43 +295,76 @@ impl Asking {
     fn take(&mut self, from: usize, len: usize) {
         let Some(server) = self.servers.get_mut(from) else { return };
         for (n, kind) in KINDS.into_iter().enumerate() {
+            if server.said[n] != Said::Nothing || !self.addresses[n].is_empty() {
+                continue;
+            }
             let query = self.query.message(server.ids[n], kind);
             let mut addresses = Vec::new();
-            let message = self.buf.get(..len).unwrap_or_default();
-            let Some(mut said) = answer(query, kind, message, &mut addresses).filter(|_| !self.answered[n]) else {
-                continue;
-            };
-            if said.truncated {
+            let mut message = self.buf.get(..len).unwrap_or_default();
+            let Some(mut answered) = answer(query, kind, message, &mut addresses) else { continue };
+            if answered.truncated {
                 let mut whole = Vec::new();
-                if let Some(said_whole) =
-                    over_tcp(&server.address, query, kind, &mut self.buf, &mut whole, self.deadline.step_ms(TCP_MS))
-                {
-                    (said, addresses) = (said_whole, whole);
+                let until = self.deadline.step_ms(TCP_MS);
+                let over_tcp = over_tcp(&server.address, query, kind, &mut self.buf, &mut whole, until, self.watch);
+                message = self.buf.get(2..).unwrap_or_default();
+                match over_tcp {
+                    Some(answer) => (answered, addresses) = (answer, whole),
+                    // The buffer is no longer what this is an offset in.
+                    None => answered.alias = None,
                 }
             }
-            match said.rcode {
-                _ if !addresses.is_empty() => {
-                    self.addresses[n] = addresses;
-                    self.answered[n] = true;
-                    self.other_until.get_or_insert(Deadline::after_ms(OTHER_FAMILY_MS));
+            if !addresses.is_empty() {
+                server.said[n] = Said::Some;
+                self.addresses[n] = addresses;
+                self.other_until.get_or_insert(Deadline::after_ms(OTHER_FAMILY_MS));
+                return;
+            }
+            server.said[n] = match answered.rcode {
+                0 if answered.truncated || !answered.conclusive => {
+                    self.failure = NetError::NameserverFailed(NO_CODE);
+                    Said::Failed
                 }
-                0 if said.truncated => server.refused[n] = true,
-                0 => self.answered[n] = true,
-                // Some servers say wrongly that a name without IPv6 addresses does not exist (RFC 4074 section 4.2); without
-                // IPv4 ones none does.
-                3 if kind == Kind::A => self.answered = [true; 2],
-                3 => self.answered[n] = true,
+                0 => {
+                    self.alias = self.alias.take().or_else(|| Query::alias(message, answered.alias?));
+                    Said::None
+                }
+                // Some servers say wrongly that a name without IPv6 addresses does not exist (RFC 4074 section 4.2), so this is the
+                // end only when the server has answered for both.
+                NO_NAME => {
+                    self.is_no_name |= kind == Kind::A;
+                    Said::None
+                }
                 rcode => {
-                    server.refused[n] = true;
                     self.failure = NetError::NameserverFailed(rcode);
+                    Said::Failed
                 }
-            }
+            };
             return;
         }
     }
 
     fn is_done(&self) -> bool {
-        self.answered == [true; 2] || self.other_until.is_some_and(Deadline::passed)
+        let has = |n: usize| !self.addresses[n].is_empty();
+        if !has(0) && !has(1) {
+            return self.servers.iter().any(|server| server.said == [Said::None; 2]);
+        }
+        // That there are none of the other kind is for the server to say that has the addresses.
+        let is_whole = self.servers.iter().any(|s| s.said.contains(&Said::Some) && s.said.contains(&Said::None));
+        has(0) && has(1) || is_whole || self.other_until.is_some_and(Deadline::passed)
+    }
+
+    /// Why there is no address, if there is none. That the name has none is what a server must have said of both kinds: one that
+    /// fails for either, or loses the query, does not know.
+    fn verdict(&self) -> Option<NetError> {
+        if self.other_until.is_some() {
+            return None;
+        }
+        let says = |says: &dyn Fn(&Server) -> bool| self.servers.iter().any(says);
+        Some(match self.failure {
+            _ if says(&|server| server.said == [Said::None; 2]) => NetError::Unresolved,
+            NetError::NameserverSilent if says(&|server| server.said.contains(&Said::None)) => NetError::NameserverHalf,
+            failure => failure,
+        })
     }
 
     /// The addresses, with the families taking turns (RFC 8305 section 4).
@@ -261,8 +383,9 @@ fn over_tcp(
     buf: &mut [u8; MESSAGE_MAX],
     found: &mut Vec<IpAddr, ADDRS_MAX>,
     deadline: Deadline,
+    watch: &Watch,
 ) -> Option<Answer> {
-    let mut tcp = Tcp::new(race::connect(core::slice::from_ref(server), deadline).ok()?);
+    let mut tcp = Tcp::new(race::connect(core::slice::from_ref(server), deadline, watch).ok()?);
     let mut message: Vec<u8, { QUERY_MAX + 2 }> = Vec::new();
     message.extend_from_slice(&u16::try_from(query.len()).ok()?.to_be_bytes()).ok()?;
     message.extend_from_slice(query).ok()?;
@@ -359,7 +482,7 @@ mod tests {
         std::fs::write(dir.join("etc/resolv.conf"), search).unwrap();
         let root = Root::new(Some(dir.to_str().unwrap().as_bytes())).unwrap();
         let dial = Dial { root: &root, dns: servers, cmdline: b"" };
-        let found = lookup(&dial, host, 80, Deadline::after_ms(ms));
+        let found = lookup(&dial, host, 80, Deadline::after_ms(ms), &Watch::new());
         std::fs::remove_dir_all(&dir).unwrap();
         Ok(found?.iter().map(|a| a.ip().to_string()).collect::<alloc::vec::Vec<_>>().join(" "))
     }
@@ -474,6 +597,107 @@ mod tests {
             let want = if kind == A { "192.0.2.1" } else { "2001:db8::1" };
             assert_eq!(look_up(&[&one], "a.example").as_deref(), Ok(want), "{kind} {broken:?}");
         }
+    }
+
+    const SERVFAIL: u16 = 2;
+    const NXDOMAIN: u16 = 3;
+    const LOST: u16 = 99;
+
+    /// A server that answers for AAAA and A with these codes, without addresses.
+    fn half(aaaa: u16, a: u16) -> String {
+        server(move |q| match if question(q).1 == A { a } else { aaaa } {
+            LOST => [].into(),
+            code => [reply(q, code, &[])].into(),
+        })
+    }
+
+    #[test]
+    fn only_a_server_that_answers_for_both_kinds_knows_that_there_is_none() {
+        let unknown = |codes: (u16, u16), why| {
+            assert_eq!(look_up(&[&half(codes.0, codes.1)], "a.example"), Err(why), "{codes:?}");
+        };
+        for failure in [1, SERVFAIL, 4, 5, 9] {
+            for no in [0, NXDOMAIN] {
+                unknown((no, failure), NetError::NameserverFailed(failure as u8));
+                unknown((failure, no), NetError::NameserverFailed(failure as u8));
+            }
+        }
+        unknown((LOST, NXDOMAIN), NetError::NameserverHalf);
+        for codes in [(0, 0), (0, NXDOMAIN), (NXDOMAIN, 0), (NXDOMAIN, NXDOMAIN)] {
+            unknown(codes, NetError::Unresolved);
+        }
+    }
+
+    #[test]
+    fn half_an_answer_is_no_end() {
+        let within = |server: &str| look_up_within(&[server], "a.example", "", 3_000);
+        assert_eq!(within(&half(0, LOST)), Err(NetError::NameserverHalf));
+        assert_eq!(within(&half(LOST, 0)), Err(NetError::NameserverHalf));
+        assert_eq!(within(&half(NXDOMAIN, LOST)), Err(NetError::NameserverHalf));
+        // Two halves of two servers are no whole.
+        let (one, other) = (half(0, SERVFAIL), half(SERVFAIL, NXDOMAIN));
+        assert_eq!(look_up(&[&one, &other], "a.example"), Err(NetError::NameserverFailed(2)));
+    }
+
+    #[test]
+    fn the_next_server_knows_what_one_has_half_an_answer_to() {
+        let good = server(|q| [truth(q)].into());
+        for (aaaa, a) in [(0, 5), (5, 0), (0, LOST), (LOST, NXDOMAIN), (NXDOMAIN, SERVFAIL), (4, 4), (1, 1)] {
+            assert_eq!(look_up(&[&half(aaaa, a), &good], "a.example").as_deref(), Ok(BOTH), "{aaaa} {a}");
+        }
+        // A server that is not responsible refers to others.
+        let lame = server(|q| {
+            let mut m = reply(q, 0, &[]);
+            m[3] &= !0x80;
+            [m].into()
+        });
+        assert_eq!(look_up(&[&lame, &good], "a.example").as_deref(), Ok(BOTH));
+        assert_eq!(look_up(&[&lame], "a.example"), Err(NetError::NameserverFailed(NO_CODE)));
+    }
+
+    #[test]
+    fn the_search_goes_on_where_one_kind_is_lost() {
+        let one = server(|q| match question(q) {
+            (_, AAAA) => [].into(),
+            (name, _) if name == "x." => [reply(q, 0, &[V4])].into(),
+            _ => [reply(q, NXDOMAIN, &[])].into(),
+        });
+        assert_eq!(look_up_within(&[&one], "x", "search d.e", 20_000).as_deref(), Ok("192.0.2.1"));
+    }
+
+    /// An answer that the question's name is an alias for `to`, a name on the wire.
+    fn alias(query: &[u8], to: &[u8]) -> Bytes {
+        let mut m = reply(query, 0, &[]);
+        m[7] = 1;
+        m.extend_from_slice(&[0xc0, 12, 0, 5, 0, 1, 0, 0, 0, 0, 0, to.len() as u8]);
+        m.extend_from_slice(to);
+        m
+    }
+
+    #[test]
+    fn aliases_whose_addresses_are_left_out_are_asked_for() {
+        // x0 is x1, x1 is x2 and so on, each in an answer of its own; the last one has an address.
+        let chain = |last: u8| {
+            server(move |q| {
+                let number = question(q).0.strip_prefix('x').unwrap().trim_end_matches('.').parse::<u8>().unwrap();
+                let to = format!("x{}", number + 1);
+                match (number == last, question(q).1) {
+                    (true, A) => [reply(q, 0, &[V4])].into(),
+                    (true, _) => [reply(q, 0, &[])].into(),
+                    (false, _) => [alias(q, &[&[to.len() as u8], to.as_bytes(), &[0]].concat())].into(),
+                }
+            })
+        };
+        for last in [1, 9, CNAME_MAX as u8] {
+            assert_eq!(look_up(&[&chain(last)], "x0.").as_deref(), Ok("192.0.2.1"), "{last}");
+        }
+        assert_eq!(look_up(&[&chain(CNAME_MAX as u8 + 1)], "x0."), Err(NetError::NameserverFailed(NO_CODE)));
+        let circle = server(|q| [alias(q, &[0xc0, 12])].into());
+        assert_eq!(look_up(&[&circle], "x."), Err(NetError::NameserverFailed(NO_CODE)));
+        // What it is an alias for does not exist.
+        let none =
+            server(|q| [if question(q).0 == "x." { alias(q, b"\x01y\0") } else { reply(q, NXDOMAIN, &[]) }].into());
+        assert_eq!(look_up(&[&none], "x."), Err(NetError::Unresolved));
     }
 
     #[test]

@@ -121,14 +121,17 @@ const FILES_MS: u64 = 250;
 #[inline(never)] // what it keeps on the stack need not lie there as long as the connection
 pub fn connect(dial: &Dial<'_>, host: &str, port: u16, deadline: Deadline) -> Result<tcp::Tcp, Error> {
     let mut files_until = None;
+    if deadline.passed() {
+        return Err(Error::Net(if is_up() { NetError::NoTime } else { NetError::NoRoute }));
+    }
     loop {
         let watch = Watch::new();
-        let e = match attempt(dial, host, port, deadline) {
+        let e = match attempt(dial, host, port, deadline, &watch) {
             Ok(socket) => return Ok(tcp::Tcp::new(socket)),
             Err(e) => e,
         };
         let (e, until) = match e {
-            NetError::NoRoute => (e, deadline),
+            NetError::NoRoute | NetError::NoInterface => (e, deadline),
             // Nobody answers on the link: with an address from the command line that is how a cable looks that has no carrier yet.
             NetError::Connect(Errno::HOSTUNREACH) => (e, deadline),
             NetError::NoNameserver if Present::now().usable => {
@@ -156,15 +159,15 @@ pub fn is_up() -> bool {
 }
 
 /// Tries once.
-fn attempt(dial: &Dial<'_>, host: &str, port: u16, deadline: Deadline) -> Result<Socket, NetError> {
-    let peers = match addr::literal(host, port).or_else(|| hosts::lookup(dial.root, host, port)) {
+fn attempt(dial: &Dial<'_>, host: &str, port: u16, deadline: Deadline, watch: &Watch) -> Result<Socket, NetError> {
+    let peers = match addr::literal(host, port) {
+        Some(peers) if peers.is_empty() => return Err(addr::missing(host)),
         Some(peers) => peers,
-        None if !cfg!(feature = "dns") => return Err(NetError::NoLookup),
-        None => lookup::lookup(dial, host, port, deadline)?,
+        None => match hosts::lookup(dial.root, host, port) {
+            Some(peers) => peers,
+            None if !cfg!(feature = "dns") => return Err(NetError::NoLookup),
+            None => lookup::lookup(dial, host, port, deadline, watch)?,
+        },
     };
-    // The interface of a zone, or one with a link-local address, is not there yet.
-    if peers.is_empty() {
-        return Err(NetError::NoRoute);
-    }
-    race::connect(&peers, deadline)
+    race::connect(&peers, deadline, watch)
 }

@@ -1,12 +1,13 @@
 //! The first of several addresses that answers ("Happy Eyeballs", RFC 8305 section 5).
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use heapless::Vec;
 
 use super::addr::ADDRS_MAX;
+use super::wait::Watch;
 use crate::error::NetError;
 use crate::sys::Errno;
-use crate::sys::sock::{Ready, Socket, WAIT_MAX, wait};
+use crate::sys::sock::{Ready, Socket, WAIT_MAX, wait_or};
 use crate::sys::time::Deadline;
 
 /// Milliseconds between the beginning of one try and the next (RFC 8305 section 8).
@@ -19,7 +20,10 @@ const _: () = assert!(ADDRS_MAX <= WAIT_MAX, "every try is waited for");
 
 /// A connection on its way.
 struct Try {
+    peer: SocketAddr,
     socket: Socket,
+    /// Our address of it.
+    source: IpAddr,
     until: Deadline,
 }
 
@@ -28,36 +32,38 @@ struct Try {
 pub(super) struct Failures {
     /// The last one that a network was asked for.
     asked: Option<NetError>,
-    /// Whether there was one without a way to the peer.
-    no_route: bool,
+    /// Peers to which there was no way.
+    no_way: Vec<SocketAddr, ADDRS_MAX>,
 }
 
-/// Connects to the first of `peers` that answers, begun in their order. [`NetError::NoRoute`] says that none could even be tried,
-/// since no address or no route is there: it may be different in a moment.
-pub(super) fn connect(peers: &[SocketAddr], deadline: Deadline) -> Result<Socket, NetError> {
-    let mut peers = peers.iter();
+/// Connects to the first of `peers` that answers, begun in their order. When `watch` hears of a change, those to which there was no
+/// way are tried again, and so are those whose connection has another source address than it would have now.
+/// [`NetError::NoRoute`] says that none could even be tried, since no address or no route is there: it may be different in a moment.
+pub(super) fn connect(peers: &[SocketAddr], deadline: Deadline, watch: &Watch) -> Result<Socket, NetError> {
+    // The last one is the next.
+    let mut queue: Vec<SocketAddr, ADDRS_MAX> = peers.iter().take(ADDRS_MAX).rev().copied().collect();
     let mut tries: Vec<Try, ADDRS_MAX> = Vec::new();
     let mut failures = Failures::default();
     let mut next_at = Deadline::after_ms(0);
     loop {
         while tries.is_empty() || next_at.passed() {
-            let Some(peer) = peers.next().filter(|_| !deadline.passed()) else { break };
-            match begin(peer) {
-                Ok((socket, true)) => return Ok(socket),
-                Ok((socket, false)) => {
+            let Some(peer) = (if deadline.passed() { None } else { queue.pop() }) else { break };
+            match begin(&peer, deadline) {
+                Ok((one, true)) => return Ok(one.socket),
+                Ok((one, false)) => {
                     // There are as many places as tries.
-                    let _ = tries.push(Try { socket, until: deadline.step_ms(TRY_MS) });
+                    let _ = tries.push(one);
                     next_at = Deadline::after_ms(STAGGER_MS);
                 }
-                Err(e) => failures.at_once(e, peer),
+                Err(e) => failures.at_once(e, &peer),
             }
         }
         if tries.is_empty() {
             return Err(failures.verdict());
         }
-        let step = if peers.len() == 0 { deadline } else { next_at };
+        let step = if queue.is_empty() { deadline } else { next_at };
         let until = tries.iter().fold(step, |first, t| first.min(t.until));
-        let ready = wait(&mut tries.iter().map(|t| &t.socket), Ready::Out, until);
+        let (ready, is_change) = wait_or(&mut tries.iter().map(|t| &t.socket), Ready::Out, watch.socket(), until);
         // From the end, so that removing one moves only what has been looked at.
         for n in (0..tries.len()).rev() {
             let Some(one) = tries.get(n) else { continue };
@@ -72,13 +78,50 @@ pub(super) fn connect(peers: &[SocketAddr], deadline: Deadline) -> Result<Socket
             // The next one need not wait any more.
             next_at = Deadline::after_ms(0);
         }
+        if is_change && watch.changed() {
+            for one in &mut tries {
+                // What is sent from an address that cannot be answered, or not beyond the link, is sent for nothing.
+                if let Ok((_, source)) = udp(&one.peer)
+                    && source != one.source
+                    && let Ok((new, _)) = begin(&one.peer, deadline)
+                {
+                    *one = new;
+                }
+            }
+            while let Some(peer) = failures.no_way.pop() {
+                // Each peer is in one place only, so there is room.
+                let _ = queue.push(peer);
+                next_at = Deadline::after_ms(0);
+            }
+        }
     }
 }
 
-fn begin(peer: &SocketAddr) -> Result<(Socket, bool), Errno> {
+/// Begins to connect to `peer`; whether it is done already.
+fn begin(peer: &SocketAddr, deadline: Deadline) -> Result<(Try, bool), Errno> {
     let socket = Socket::tcp(peer)?;
-    let done = socket.connect(peer)?;
-    Ok((socket, done))
+    let is_done = socket.connect(peer)?;
+    let source = source(&socket, peer)?;
+    Ok((Try { peer: *peer, socket, source, until: deadline.step_ms(TRY_MS) }, is_done))
+}
+
+/// A UDP socket that is connected to `peer`, and our address of it. Nothing is sent for that.
+pub(super) fn udp(peer: &SocketAddr) -> Result<(Socket, IpAddr), Errno> {
+    let socket = Socket::udp(peer)?;
+    socket.connect(peer)?;
+    let source = source(&socket, peer)?;
+    Ok((socket, source))
+}
+
+/// Our address of a connection to `peer`; [`Errno::ADDRNOTAVAIL`] where that is none that `peer` could answer to. As long as the only
+/// IPv6 address is tentative, the kernel takes that of the loopback interface; where an IPv4 route comes before an address, none.
+fn source(socket: &Socket, peer: &SocketAddr) -> Result<IpAddr, Errno> {
+    let (source, peer) = (socket.source()?.to_canonical(), peer.ip().to_canonical());
+    let is_here = peer.is_loopback() || peer.is_unspecified();
+    match source.is_unspecified() || source.is_loopback() && !is_here {
+        true => Err(Errno::ADDRNOTAVAIL),
+        false => Ok(source),
+    }
 }
 
 impl Failures {
@@ -89,7 +132,8 @@ impl Failures {
             Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::ADDRNOTAVAIL | Errno::NETDOWN | Errno::NODEV
                 if !peer.ip().is_loopback() =>
             {
-                self.no_route = true;
+                // There are as many places as peers.
+                let _ = self.no_way.push(*peer);
             }
             // A kernel without IPv6 says nothing about the way to the other addresses.
             Errno::AFNOSUPPORT if self.asked.is_some() => {}
@@ -100,8 +144,8 @@ impl Failures {
     /// The error of all of them together. Without any there was no time left to try.
     pub(super) fn verdict(self) -> NetError {
         match self.asked {
-            None | Some(NetError::Connect(Errno::AFNOSUPPORT)) if self.no_route => NetError::NoRoute,
-            None => NetError::ConnectTimeout,
+            None | Some(NetError::Connect(Errno::AFNOSUPPORT)) if !self.no_way.is_empty() => NetError::NoRoute,
+            None => NetError::NoTime,
             Some(e) => e,
         }
     }
@@ -125,15 +169,15 @@ mod tests {
     fn the_first_that_answers() {
         let open = TcpListener::bind("127.0.0.1:0").unwrap();
         let peers = [closed(), closed(), open.local_addr().unwrap(), closed()];
-        assert!(connect(&peers, Deadline::after_ms(5_000)).is_ok());
+        assert!(connect(&peers, Deadline::after_ms(5_000), &Watch::new()).is_ok());
         assert!(open.accept().is_ok());
     }
 
     #[test]
     fn none_answers() {
         let refused = Some(NetError::Connect(Errno::CONNREFUSED));
-        assert_eq!(connect(&[closed(), closed()], Deadline::after_ms(5_000)).err(), refused);
-        assert_eq!(connect(&[closed()], Deadline::after_ms(0)).err(), Some(NetError::ConnectTimeout));
+        assert_eq!(connect(&[closed(), closed()], Deadline::after_ms(5_000), &Watch::new()).err(), refused);
+        assert_eq!(connect(&[closed()], Deadline::after_ms(0), &Watch::new()).err(), Some(NetError::NoTime));
     }
 
     /// What all failures together say, those at once being (error, peer).

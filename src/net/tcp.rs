@@ -101,7 +101,9 @@ mod tests {
 
     fn pair() -> (Tcp, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let socket = super::super::race::connect(&[listener.local_addr().unwrap()], Deadline::after_ms(5_000)).unwrap();
+        let peers = [listener.local_addr().unwrap()];
+        let watch = super::super::wait::Watch::new();
+        let socket = super::super::race::connect(&peers, Deadline::after_ms(5_000), &watch).unwrap();
         (Tcp::new(socket), listener.accept().unwrap().0)
     }
 

@@ -1,8 +1,10 @@
 //! A network that is not there yet: which addresses there are, and waiting for a change (rtnetlink(7)).
 
+use core::cell::Cell;
 use core::net::IpAddr;
 use heapless::Vec;
 
+use crate::sys::Errno;
 use crate::sys::sock::{Ready, Socket, wait};
 use crate::sys::time::Deadline;
 
@@ -35,14 +37,21 @@ pub(super) const ADDRESSES_MAX: usize = 8;
 
 const INET6: u8 = 10;
 
-/// `IFA_F_TENTATIVE` and `IFA_F_DADFAILED`: cannot be used yet, or ever.
-const UNUSABLE: u8 = 0x40 | 0x08;
+/// Flags of an address (linux/if_addr.h, `IFA_F_`): another machine has it, it is used before it is known that none has, and it is
+/// not known yet.
+const DADFAILED: u8 = 0x08;
+const OPTIMISTIC: u8 = 0x04;
+const TENTATIVE: u8 = 0x40;
 
 const SCOPE_LINK: u8 = 253;
 const SCOPE_HOST: u8 = 254;
 
 /// Hears of changes from when it was made.
-pub(super) struct Watch(Option<Socket>);
+pub(super) struct Watch {
+    socket: Option<Socket>,
+    /// Whether [`Watch::changed`] took a change away.
+    seen: Cell<bool>,
+}
 
 /// The addresses that there are.
 #[derive(Default)]
@@ -56,16 +65,35 @@ pub(super) struct Present {
 impl Watch {
     /// To be made before a try, so that a change during the try is not missed.
     pub(super) fn new() -> Self {
-        Self(Socket::route(GROUPS).ok())
+        Self { socket: Socket::route(GROUPS).ok(), seen: Cell::new(false) }
+    }
+
+    /// What can be received from when there is a change.
+    pub(super) fn socket(&self) -> Option<&Socket> {
+        self.socket.as_ref()
+    }
+
+    /// Whether there was a change since the last call.
+    pub(super) fn changed(&self) -> bool {
+        let mut is_change = false;
+        for _ in 0..DATAGRAMS_MAX {
+            // An error (NOBUFS) is that of changes that did not fit.
+            match self.socket.as_ref().map(|socket| socket.recv(&mut [0])) {
+                None | Some(Err(Errno::AGAIN)) => break,
+                Some(_) => is_change = true,
+            }
+        }
+        self.seen.set(is_change || self.seen.get());
+        is_change
     }
 
     /// Waits for a change until `deadline` at most. It may return without one.
     pub(super) fn wait(&self, deadline: Deadline) {
-        let Some(socket) = &self.0 else {
+        let Some(socket) = &self.socket else {
             wait(&mut core::iter::empty(), Ready::In, deadline.step_ms(POLL_MS));
             return;
         };
-        if wait(&mut core::iter::once(socket), Ready::In, deadline.step_ms(RECHECK_MS)) != 0 {
+        if self.seen.get() || wait(&mut core::iter::once(socket), Ready::In, deadline.step_ms(RECHECK_MS)) != 0 {
             // The socket goes with what is left in it.
             wait(&mut core::iter::empty(), Ready::In, deadline.step_ms(SETTLE_MS));
         }
@@ -83,7 +111,7 @@ impl Present {
     /// Takes in a `struct ifaddrmsg` (rtnetlink(7)) and its attributes.
     fn address(&mut self, message: &[u8]) {
         let Some(([family, _, flags, scope, i0, i1, i2, i3], _)) = message.split_first_chunk::<8>() else { return };
-        if flags & UNUSABLE != 0 || *scope >= SCOPE_HOST {
+        if !is_usable(*flags) || *scope >= SCOPE_HOST {
             return;
         }
         if (*family, *scope) != (INET6, SCOPE_LINK) {
@@ -110,12 +138,17 @@ pub(super) fn reachable() -> Vec<IpAddr, ADDRESSES_MAX> {
     all
 }
 
+/// Whether the kernel sends from an address with these flags.
+fn is_usable(flags: u8) -> bool {
+    flags & DADFAILED == 0 && flags & (TENTATIVE | OPTIMISTIC) != TENTATIVE
+}
+
 /// The address of a `struct ifaddrmsg` and its attributes, if it reaches beyond its link.
 fn reachable_address(message: &[u8]) -> Option<IpAddr> {
     const ADDRESS: u16 = 1;
     const LOCAL: u16 = 2;
     let ([_, _, flags, scope, ..], attributes) = message.split_first_chunk::<8>()?;
-    if flags & UNUSABLE != 0 || *scope >= SCOPE_LINK {
+    if !is_usable(*flags) || *scope >= SCOPE_LINK {
         return None;
     }
     let (mut rest, mut found) = (attributes, None);
@@ -282,6 +315,6 @@ mod tests {
         while !deadline.passed() {
             Watch::new().wait(deadline);
         }
-        Watch(None).wait(deadline);
+        Watch { socket: None, seen: Cell::new(false) }.wait(deadline);
     }
 }

@@ -51,7 +51,8 @@ const CALLS: &[u32] = &[
     sys::__NR_poll,
 ];
 /// Those of one that speaks to servers.
-const NETWORK_CALLS: &[u32] = &[sys::__NR_getdents64, sys::__NR_newfstatat, sys::__NR_readlinkat];
+const NETWORK_CALLS: &[u32] =
+    &[sys::__NR_getdents64, sys::__NR_newfstatat, sys::__NR_readlinkat, sys::__NR_getsockname];
 /// Those of one that fetches.
 const FETCH_CALLS: &[u32] = &[sys::__NR_ftruncate];
 

@@ -1,13 +1,13 @@
 //! Sockets: non-blocking, closed on exec, and waited for with a deadline.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use heapless::Vec;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, bind, connect,
-    ipproto, netlink::SocketAddrNetlink, recv, send, shutdown, socket_with, sockopt,
+    getsockname, ipproto, netlink::SocketAddrNetlink, recv, send, shutdown, socket_with, sockopt,
 };
 
 use crate::sys::file::{File, short_path};
@@ -116,6 +116,11 @@ impl Socket {
         sockopt::socket_error(&self.0)?
     }
 
+    /// Our own address, of a socket that is connected or about to be.
+    pub fn source(&self) -> Result<IpAddr, Errno> {
+        SocketAddr::try_from(getsockname(&self.0)?).map(|address| address.ip())
+    }
+
     /// Sends as much of `bytes` as is taken at once; [`Errno::AGAIN`] when nothing is.
     pub fn send(&self, bytes: &[u8]) -> Result<usize, Errno> {
         loop {
@@ -166,12 +171,28 @@ impl Socket {
 /// Waits until one of `sockets` is ready or `deadline` has passed. Bit n of the answer is the nth socket, 0 is none. Those beyond
 /// [`WAIT_MAX`] are not waited for. Without sockets it waits for the deadline.
 pub fn wait(sockets: &mut dyn Iterator<Item = &Socket>, ready: Ready, deadline: Deadline) -> u32 {
+    wait_or(sockets, ready, None, deadline).0
+}
+
+/// As [`wait`], and until something can be received from `other`, which the second part of the answer says.
+pub fn wait_or(
+    sockets: &mut dyn Iterator<Item = &Socket>,
+    ready: Ready,
+    other: Option<&Socket>,
+    deadline: Deadline,
+) -> (u32, bool) {
     let events = match ready {
         Ready::In => PollFlags::IN,
         Ready::Out => PollFlags::OUT,
     };
-    let mut fds: Vec<PollFd<'_>, WAIT_MAX> = sockets.take(WAIT_MAX).map(|s| PollFd::new(&s.0, events)).collect();
-    wait_for(&mut fds, deadline)
+    let first = other.map(|s| PollFd::new(&s.0, PollFlags::IN));
+    let rest = sockets.take(WAIT_MAX).map(|s| PollFd::new(&s.0, events));
+    let mut fds: Vec<PollFd<'_>, { WAIT_MAX + 1 }> = first.into_iter().chain(rest).collect();
+    let bits = wait_for(&mut fds, deadline);
+    match other {
+        Some(_) => (bits >> 1, bits & 1 != 0),
+        None => (bits, false),
+    }
 }
 
 /// Waits for the first of up to 32 descriptors, or for `deadline`; bit n of the answer is the nth, 0 is none.

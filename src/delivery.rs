@@ -4,7 +4,7 @@ use crate::build_date::BUILD_DATE_S;
 use crate::cloud::{self, Local, Service};
 use crate::encode::{self, Format, Stats};
 use crate::error::{Error, HttpError, NetError, TlsError};
-use crate::http::client::{Body, Client, Heard, Keep, Outcome, Whole};
+use crate::http::client::{Body, Client, Heard, Keep, Outcome, Taken, Whole};
 use crate::http::head::Fields;
 use crate::http::url::{Url, UrlText};
 use crate::journal::source::Source;
@@ -316,11 +316,7 @@ pub fn put_into_words(
         }
         Ok(outcome) => {
             line.str(wording.done).str(" (");
-            // A device and a file give none.
-            if outcome.status != 0 {
-                line.dec(outcome.status.into()).str(", ");
-            }
-            line.dec(outcome.sent).str(" bytes");
+            put_sent(outcome, &mut line);
             for (count, what) in [
                 (stats.entries, " entries"),
                 (stats.left_out, " entries left out beyond rd.report.journal.max="),
@@ -372,6 +368,26 @@ pub fn put_into_words(
         None => {}
     }
     (status, line.as_bytes().len())
+}
+
+/// Says how much was sent.
+fn put_sent(outcome: &Outcome, line: &mut Text<'_>) {
+    match outcome.taken {
+        Taken::Part(length) => {
+            line.str("answered ").dec(outcome.status.into()).str(" after ").dec(outcome.sent).str(" bytes");
+            if let Some(length) = length {
+                line.str(" of ").dec(length);
+            }
+            line.str(" were sent");
+        }
+        Taken::Whole => {
+            // A device and a file give no status.
+            if outcome.status != 0 {
+                line.dec(outcome.status.into()).str(", ");
+            }
+            line.dec(outcome.sent).str(" bytes");
+        }
+    }
 }
 
 /// Gives each sentence on what could not be read of the journal.

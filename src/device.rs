@@ -4,7 +4,7 @@
 use crate::delivery::JournalBody;
 use crate::encode::Format;
 use crate::error::Error;
-use crate::http::client::{Body, Outcome};
+use crate::http::client::{Body, Outcome, Taken};
 use crate::sink::Sink;
 use crate::sys::Errno;
 use crate::sys::file::{File, Root};
@@ -41,7 +41,7 @@ pub fn journal(device: &File, body: &mut JournalBody<'_>, is_end: bool, deadline
     if is_lines && is_end {
         out.put(b"{}\n")?;
     }
-    Ok(Outcome { status: 0, sent: out.sent, kept: 0 })
+    Ok(Outcome { status: 0, sent: out.sent, kept: 0, taken: Taken::Whole })
 }
 
 struct Lines<'a> {

@@ -167,6 +167,8 @@ pub enum HttpError {
     HeadTooLarge,
     /// What came is not HTTP/1.x.
     NotHttp,
+    /// A body that is wanted, and whose length is not clear.
+    BadFraming,
     /// More interim answers (1xx) than are skipped.
     TooManyInterim,
     /// The connection ended before the answer was whole, or before the server had taken the whole body.

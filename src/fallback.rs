@@ -7,7 +7,7 @@
 use crate::delivery::Delivery;
 use crate::encode::Format;
 use crate::error::{Error, FallbackError};
-use crate::http::client::{Outcome, Whole};
+use crate::http::client::{Outcome, Taken, Whole};
 use crate::settings::Warnings;
 use crate::sink::Sink;
 use crate::sys::Errno;
@@ -60,7 +60,7 @@ pub fn fetch(
     match sha512 {
         _ if kept.len == 0 => Err(FallbackError::Empty.into()),
         Some(text) if hash(text).is_none_or(|hash| hash != *found) => Err(FallbackError::WrongHash.into()),
-        _ => Ok(Outcome { status: 0, sent: kept.len, kept: 0 }),
+        _ => Ok(Outcome { status: 0, sent: kept.len, kept: 0, taken: Taken::Whole }),
     }
 }
 

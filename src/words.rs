@@ -421,6 +421,7 @@ fn http(error: HttpError, out: &mut Text<'_>) {
         HttpError::NotHttp => {
             out.str("the server does not speak HTTP/1.1; check port and https:// or http:// of the URL")
         }
+        HttpError::BadFraming => out.str("the length of the server's answer is not clear from its header fields"),
         HttpError::TooManyInterim => out.str("the server sends interim answers without end"),
         HttpError::Cut | HttpError::Answered => {
             out.str("the server closed the connection before it had answered in full")

@@ -255,11 +255,13 @@ class Connection:
     def reset(self):
         """Ends the connection without an orderly end."""
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        self.close()
+        self.file.close()
+        self.sock.close()
 
     def close(self):
         if isinstance(self.sock, ssl.SSLSocket) and self.sock.fileno() >= 0:
-            with contextlib.suppress(OSError):
+            # ValueError: TLS has been ended already.
+            with contextlib.suppress(OSError, ValueError):
                 self.sock = self.sock.unwrap()
         with contextlib.suppress(OSError):
             self.file.close()

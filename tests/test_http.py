@@ -136,23 +136,120 @@ class Http(unittest.TestCase):
                         self.assertLess(time.monotonic() - began, 20)
 
     def test_what_is_not_http(self):
-        for said in (b"SSH-2.0-OpenSSH_9.2\r\n", b"\0" * 100, b"HTTP/1.1 abc\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
-                     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"):
+        for said in (b"SSH-2.0-OpenSSH_9.2\r\n", b"\0" * 100, b"HTTP/1.1 abc\r\n\r\n", b"HTTP/1.1 2000 OK\r\n\r\n", b"HTTP/1.1 099 X\r\n\r\n",
+                     b"ICY 200 OK\r\n\r\n", b"\0\0\x06\x04\0\0\0\0\0\0\3\0\0\0\x64", b"hello"):
             with self.subTest(said):
                 result, _ = self.deliver(lambda c, s: c.answer(said), extra="rd.report.timeout=1")
                 self.assert_failed(result, "does not speak HTTP")
 
-    def test_answers_that_are_cut(self):
-        for said in (b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n123",
-                     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"):
+    def test_answers_that_are_cut_before_their_status(self):
+        for said in (b"", b"\r\n", b"HTTP/1.1", b"HTTP/1.1 20", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n"):
             with self.subTest(said):
                 result, _ = self.deliver(lambda c, s: c.answer(said), extra="rd.report.timeout=1")
                 self.assert_failed(result, "closed the connection")
 
-    def test_a_head_of_100_kb(self):
-        head = b"HTTP/1.1 200 OK\r\n" + b"X-Fill: " + b"x" * 100_000 + b"\r\n\r\n"
-        result, _ = self.deliver(lambda c, s: c.answer(head), extra="rd.report.timeout=1")
-        self.assert_failed(result, "too large")
+    # What follows the status line of an answer whose body nobody wants.
+    BEHIND = {
+        "a folded field": b" OK\r\nX: a\r\n b\r\nContent-Length: 0\r\n\r\n",
+        "two framings": b" OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "two lengths": b" OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx",
+        "a list of lengths": b" OK\r\nContent-Length: 2, 2\r\n\r\nok",
+        "no length": b" OK\r\nContent-Length: x\r\n\r\n",
+        "identity": b" OK\r\nTransfer-Encoding: identity\r\n\r\n",
+        "compressed": b" OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        "a blank before the colon": b" OK\r\nContent-Length : 0\r\n\r\n",
+        "a line that is no field": b" OK\r\nhello\r\n: x\r\n\r\n",
+        "odd bytes": b" OK\r\nX: \0\x01\xff\r\n\r\n",
+        "line feeds alone": b" OK\nContent-Length: 0\n\n",
+        "no reason": b"\r\nContent-Length: 0\r\n\r\n",
+        "200 fields": b" OK\r\n" + b"X: y\r\n" * 200 + b"\r\n",
+        "100 KB of fields": b" OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
+        "nothing": b"",
+        "no more of the line": b" O",
+        "half a head": b" OK\r\nContent-Le",
+        "half a body": b" OK\r\nContent-Length: 9\r\n\r\n123",
+        "half a chunk": b" OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+        "chunks that are none": b" OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    }
+    BEFORE = {
+        "HTTP/1.0": b"HTTP/1.0 ",
+        "HTTP/2": b"HTTP/2 ",
+        "small letters": b"http/1.1 ",
+        "empty lines": b"\r\n\r\n\nHTTP/1.1 ",
+        "an interim answer": b"HTTP/1.1 103 X\nLink: " + b"x" * 20_000 + b"\n\nHTTP/1.1 ",
+    }
+
+    def assert_once(self, status, head, endings=("closes", "resets"), **options):
+        """One request and one answer, however it ends, decide."""
+        for ending in endings:
+            with self.subTest(f"{options} {status} {ending}"):
+                over = threading.Event()
+                self.addCleanup(over.set)
+
+                def behave(connection, server):
+                    connection.answer(head)
+                    if ending == "stalls":
+                        over.wait(60)
+                    elif ending == "resets":
+                        connection.reset()
+                    elif connection.server.context:
+                        # Without close_notify.
+                        connection.sock.shutdown(socket.SHUT_RDWR)
+
+                began = time.monotonic()
+                result, peer = self.deliver(behave, extra="rd.report.timeout=20", **options)
+                if status == 200:
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    self.assertIn("delivered (200, ", result.stderr)
+                else:
+                    self.assert_failed(result, f"not delivered: the server answered {status}")
+                self.assertEqual(peer.connections, 1, result.stderr)
+                self.assertLess(time.monotonic() - began, 15)
+
+    def test_the_status_line_decides(self):
+        for status in (200, 413):
+            for name, behind in self.BEHIND.items():
+                with self.subTest(name):
+                    self.assert_once(status, b"HTTP/1.1 %d" % status + behind)
+            for name, before in self.BEFORE.items():
+                with self.subTest(name):
+                    self.assert_once(status, before + b"%d X\r\nContent-Length: 0\r\n\r\n" % status)
+
+    def test_the_status_line_decides_over_tls(self):
+        for key in ("url", "journal"):
+            for status in (200, 413):
+                for name in ("half a body", "half a head", "nothing", "two framings"):
+                    with self.subTest(name):
+                        self.assert_once(status, b"HTTP/1.1 %d" % status + self.BEHIND[name], tls="p256", key=key)
+
+    def test_a_peer_that_stalls_behind_its_status_is_not_waited_for(self):
+        for tls in (None, "p256"):
+            for status in (200, 413):
+                for name in ("no more of the line", "half a head", "half a body"):
+                    with self.subTest(name):
+                        self.assert_once(status, b"HTTP/1.1 %d" % status + self.BEHIND[name], endings=("stalls",), tls=tls)
+
+    def test_a_success_before_the_body_was_read(self):
+        for tls in (None, "p256"):
+            for ending in ("closes", "stalls"):
+                with self.subTest(f"{tls} {ending}"):
+                    over = threading.Event()
+                    self.addCleanup(over.set)
+
+                    def behave(connection, server):
+                        connection.head()
+                        connection.sock.sendall(OK)
+                        if ending == "stalls":
+                            over.wait(60)
+
+                    peer = Server(behave, tls=tls, rcvbuf=4096)
+                    self.addCleanup(peer.close)
+                    root = noisy_root(peer.url("/x"))
+                    self.addCleanup(root.remove)
+                    result = root.run("failed")
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    self.assertRegex(result.stderr, r"delivered \(answered 200 after \d+ bytes were sent\)")
+                    self.assertEqual(peer.connections, 1)
 
     def test_a_server_that_never_answers(self):
         over = threading.Event()

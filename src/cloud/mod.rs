@@ -39,7 +39,7 @@ pub mod xml;
 
 use crate::credential;
 use crate::error::{CloudError, Error, HttpError, NetError};
-use crate::http::client::{Heard, Outcome};
+use crate::http::client::{Heard, Outcome, Taken};
 use crate::http::retry::is_transient;
 use crate::http::url::UrlText;
 use crate::report::{Report, member};
@@ -207,7 +207,7 @@ pub static SERVICES: &[Service] = &[
 ];
 
 /// How a report ends that a service has no words for.
-pub const NOTHING: Outcome = Outcome { status: 0, sent: 0, kept: 0 };
+pub const NOTHING: Outcome = Outcome { status: 0, sent: 0, kept: 0, taken: Taken::Whole };
 
 /// Which of the services are told of `state`.
 pub fn services(

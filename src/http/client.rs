@@ -1,7 +1,9 @@
 //! One request and its answer (RFC 9110, RFC 9112), with the redirects that keep a POST a POST.
 //!
 //! While a body is sent, what the server says meanwhile is looked at between any two pieces: a refusal (413, 401) ends the upload and is
-//! reported as what it is, an interim answer (1xx) is passed over, and a success that comes early changes nothing.
+//! reported as what it is, an interim answer (1xx) is passed over, and after an early success the rest is sent as far as it is taken.
+//!
+//! Where nobody wants the body of an answer, its status line decides: neither what follows nor how the connection ends changes that.
 
 use crate::error::{Error, HttpError, NetError};
 use crate::http::body::{CHUNK_END, CHUNK_HEAD, Decoder, LAST_CHUNK, chunk_head};
@@ -29,6 +31,13 @@ const INTERIM_MAX: u8 = 8;
 const REDIRECTS_MAX: u8 = 5;
 /// Bytes of an answer's body that are read at most: a status has nothing to say that is longer.
 const BODY_MAX: u64 = 64 * 1024;
+/// Milliseconds for what follows a status line that has decided: enough for a peer that sends it at once, and no more than a boot can
+/// wait for what changes nothing.
+const REST_MS: u64 = 2_000;
+/// In place of an interim answer that fills the buffer: what comes next is passed over as one of its fields.
+const LONG_INTERIM: &[u8] = b"HTTP/1.1 100 ";
+/// Bytes of a head's end that may have come without the last one.
+const END_MAX: usize = 3;
 
 /// What is sent behind the head.
 pub trait Body {
@@ -93,6 +102,18 @@ pub struct Outcome {
     pub sent: u64,
     /// Bytes of the answer's body that were kept.
     pub kept: usize,
+    /// How much of the body had been sent when the answer ended the upload.
+    pub taken: Taken,
+}
+
+/// How much of a request's body was sent.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// All of it.
+    #[default]
+    Whole,
+    /// Not all of so many bytes, if the length is known.
+    Part(Option<u64>),
 }
 
 /// What is learnt on the way, however it ends.
@@ -214,40 +235,37 @@ pub fn exchange(
     deadline: Deadline,
     heard: &mut Heard,
 ) -> Result<Outcome, Error> {
+    let is_wanted = !matches!(keep, Keep::Start([], _));
     let mut exchange = Exchange::new(transport, deadline);
+    let mut taken = Taken::Whole;
     let answer = match exchange.request(method, url, proxy, fields, body) {
         Ok(()) => {
             exchange.deadline = retry::patience(deadline);
-            exchange.wait_for_answer()?
+            exchange.wait_for_answer(is_wanted)?
         }
-        // The reason is in the answer.
-        Err(Error::Http(HttpError::Answered)) => exchange.refusal()?,
-        Err(e) => return Err(e),
+        Err(e) => {
+            taken = Taken::Part(fields.length);
+            exchange.early_answer(e)?
+        }
     };
-    heard.date_s = answer.field("Date", &exchange.head).and_then(retry::http_date).or(heard.date_s);
-    let mut outcome = Outcome { status: answer.status, sent: exchange.sent, kept: 0 };
+    heard.date_s = answer.field("Date", exchange.head()).and_then(retry::http_date).or(heard.date_s);
+    let mut outcome = Outcome { status: answer.status, sent: exchange.sent, kept: 0, taken };
     match answer.status {
-        _ if answer.is_success() => {
-            let is_wanted = !matches!(keep, Keep::Start([], _));
-            if is_wanted {
-                exchange.deadline = deadline;
-            }
-            outcome.kept = match exchange.read_body(&answer, keep) {
-                // It has said that all is well, and then dawdles.
-                Err(Error::Net(NetError::Timeout)) if !is_wanted => 0,
-                read => read?,
-            };
+        _ if answer.is_success() && is_wanted => {
+            exchange.deadline = deadline;
+            outcome.kept = exchange.read_body(&answer, keep)?;
         }
+        _ if answer.is_success() => exchange.drain(&answer),
         status @ 301..=303 if method != "GET" => return Err(HttpError::RedirectRefused(status).into()),
         301..=303 | 307 | 308 => {
-            let target = answer.field("Location", &exchange.head).ok_or(HttpError::BadLocation)?;
+            let target = answer.field("Location", exchange.head()).ok_or(HttpError::BadLocation)?;
             heard.location.clear();
             heard.location.push_str(target).map_err(|_| HttpError::BadLocation)?;
         }
         407 if proxy.is_some() => return Err(HttpError::Proxy(407).into()),
         status => {
-            let after = answer.field("Retry-After", &exchange.head);
-            let date = answer.field("Date", &exchange.head);
+            let after = answer.field("Retry-After", exchange.head());
+            let date = answer.field("Date", exchange.head());
             heard.retry_after_s = after.and_then(|after| retry::asked_s(after, date));
             return Err(HttpError::Status(status).into());
         }
@@ -338,7 +356,7 @@ impl<'t> Exchange<'t> {
     fn transmit(&mut self, bytes: &[u8]) -> Result<(), Error> {
         match self.transport.send(bytes, self.deadline) {
             Err(Error::Net(NetError::PeerSpoke)) => {
-                self.wait_for_answer()?;
+                self.wait_for_answer(false)?;
                 return Err(HttpError::Answered.into());
             }
             result => result?,
@@ -352,47 +370,88 @@ impl<'t> Exchange<'t> {
         }
     }
 
-    /// The answer that came before the body had been sent.
-    fn refusal(&mut self) -> Result<Answer, Error> {
-        let answer = self.wait_for_answer()?;
-        // It says that all is well, but it has not seen all.
-        if answer.is_success() { Err(HttpError::Cut.into()) } else { Ok(answer) }
+    /// The answer that came before the body had been sent, if it was not the whole of it that ended by `error`.
+    fn early_answer(&mut self, error: Error) -> Result<Answer, Error> {
+        let answer = self.answer.or_else(|| Answer::part(self.head()));
+        answer.ok_or(error)
     }
 
-    fn wait_for_answer(&mut self) -> Result<Answer, Error> {
+    /// Waits for the final answer; for what follows its status line not for long, unless the body is wanted.
+    fn wait_for_answer(&mut self, is_wanted: bool) -> Result<Answer, Error> {
+        let mut is_decided = is_wanted;
         loop {
             if let Some(answer) = self.answer {
                 return Ok(answer);
+            }
+            if !is_decided && Answer::part(self.head()).is_some() {
+                is_decided = true;
+                self.deadline = self.deadline.step_ms(REST_MS);
             }
             self.receive()?;
         }
     }
 
-    /// Receives once, and keeps the head of a final answer when it is whole.
+    /// What was received of an answer.
+    fn head(&self) -> &[u8] {
+        self.head.get(..self.received).unwrap_or_default()
+    }
+
+    /// Receives once, and keeps the head of a final answer when no more of it will come.
     fn receive(&mut self) -> Result<(), Error> {
-        let free = self.head.get_mut(self.received..).filter(|free| !free.is_empty()).ok_or(HttpError::HeadTooLarge)?;
-        match self.transport.recv(free, self.deadline)? {
-            0 => return Err(HttpError::Cut.into()),
-            n => self.received = self.received.saturating_add(n),
+        match self.receive_some() {
+            Ok(len) => self.received = self.received.saturating_add(len),
+            Err(e) => {
+                self.answer = Answer::part(self.head());
+                return if self.answer.is_some() { Ok(()) } else { Err(e) };
+            }
         }
-        while let Some(answer) = Answer::parse(self.head.get(..self.received).unwrap_or_default())? {
+        while let Some(answer) = Answer::parse(self.head())? {
             if !answer.is_interim() {
                 self.answer = Some(answer);
                 break;
             }
-            self.interim = self.interim.saturating_add(1);
-            if self.interim > INTERIM_MAX {
-                return Err(HttpError::TooManyInterim.into());
-            }
+            self.count_interim()?;
             self.head.copy_within(answer.len.min(self.received)..self.received, 0);
             self.received = self.received.saturating_sub(answer.len);
         }
         Ok(())
     }
 
+    fn receive_some(&mut self) -> Result<usize, Error> {
+        if self.received >= self.head.len() {
+            if Answer::part(self.head()).is_some() {
+                return Err(HttpError::HeadTooLarge.into());
+            }
+            // Its end may have begun.
+            self.count_interim()?;
+            let end = self.received.saturating_sub(END_MAX)..self.received;
+            self.head.copy_within(end, LONG_INTERIM.len());
+            put_at(&mut self.head, 0, LONG_INTERIM);
+            self.received = LONG_INTERIM.len().saturating_add(END_MAX);
+        }
+        let free = self.head.get_mut(self.received..).unwrap_or_default();
+        match self.transport.recv(free, self.deadline)? {
+            0 => Err(HttpError::Cut.into()),
+            len => Ok(len),
+        }
+    }
+
+    fn count_interim(&mut self) -> Result<(), HttpError> {
+        self.interim = self.interim.saturating_add(1);
+        if self.interim > INTERIM_MAX { Err(HttpError::TooManyInterim) } else { Ok(()) }
+    }
+
+    /// Receives what follows the status line of an answer that has decided, so that the peer is not cut off in the middle of it.
+    fn drain(&mut self, answer: &Answer) {
+        if answer.is_whole {
+            self.deadline = self.deadline.step_ms(REST_MS);
+            let _ = self.read_body(answer, &mut Keep::nothing());
+        }
+    }
+
     /// Reads the answer's body: all of it where all is to be given on, else up to [`BODY_MAX`]. Gives how much was kept.
     fn read_body(&mut self, answer: &Answer, keep: &mut Keep<'_>) -> Result<usize, Error> {
-        let mut decoder = Decoder::new(answer.framing);
+        let mut decoder = Decoder::new(answer.framing(self.head())?);
         // One that takes all says when it is too much.
         let max = match keep {
             Keep::Start(_, kept) => {
@@ -551,7 +610,7 @@ mod tests {
         let mut peer = script(&[(LATE, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")]);
         let mut keep = [0; 8];
         let outcome = run(&mut peer, &mut b"hello".as_slice(), &mut keep).unwrap();
-        assert_eq!(outcome, Outcome { status: 200, sent: 5, kept: 2 });
+        assert_eq!(outcome, Outcome { status: 200, sent: 5, kept: 2, taken: Taken::Whole });
         assert_eq!(&keep[..2], b"ok");
         assert!(peer.heard.ends_with(b"\r\n\r\nhello"));
     }
@@ -579,13 +638,19 @@ mod tests {
     }
 
     #[test]
-    fn an_early_success_does_not_end_the_upload() {
+    fn an_early_success_is_one() {
         let success = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
         let mut peer = script(&[(0, success)]);
-        assert_eq!(run(&mut peer, &mut Long, &mut []).unwrap().sent, 100_000);
+        let outcome = run(&mut peer, &mut Long, &mut []).unwrap();
+        assert_eq!((outcome.sent, outcome.taken), (100_000, Taken::Whole), "it reads on");
         let mut peer = script(&[(LATE, success)]);
         peer.deaf_after = 30_000;
-        assert_eq!(run(&mut peer, &mut Long, &mut []), Err(HttpError::Cut.into()), "not all was taken");
+        let outcome = run(&mut peer, &mut Long, &mut []).unwrap();
+        assert_eq!((outcome.status, outcome.taken), (200, Taken::Part(None)));
+        assert!(outcome.sent < 100_000);
+        let mut peer = script(&[(LATE, b"HTTP/1.1 200 OK\r\nX")]);
+        peer.deaf_after = 30_000;
+        assert_eq!(run(&mut peer, &mut Long, &mut []).unwrap().taken, Taken::Part(None));
     }
 
     #[test]
@@ -600,21 +665,56 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_is_an_error() {
-        for said in ["", "HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"] {
-            let mut peer = script(&[(LATE, said.as_bytes())]);
-            if said.is_empty() {
-                peer.says.clear();
+    fn a_long_interim_answer_is_passed_over() {
+        for fill in [8000, 8170, 8171, 8172, 8173, 8174, 8175, 8176, 20_000] {
+            let said = format!("HTTP/1.1 103 X\r\nLink: {}\r\n\r\nHTTP/1.1 201 OK\r\n\r\n", "x".repeat(fill));
+            let said: &'static str = said.leak();
+            let outcome = run(&mut script(&[(LATE, said.as_bytes())]), &mut b"x".as_slice(), &mut []);
+            assert_eq!(outcome.map(|outcome| outcome.status), Ok(201), "{fill}");
+        }
+        let endless: &'static str = format!("HTTP/1.1 103 X\r\nLink: {}", "x".repeat(1 << 20)).leak();
+        let result = run(&mut script(&[(LATE, endless.as_bytes())]), &mut b"x".as_slice(), &mut []);
+        assert_eq!(result, Err(HttpError::TooManyInterim.into()));
+    }
+
+    #[test]
+    fn what_stands_behind_a_status_changes_nothing() {
+        let huge = format!("X: {}", "x".repeat(100_000));
+        for (status, expected) in [("200", Ok(200)), ("413", Err(HttpError::Status(413).into()))] {
+            for rest in [
+                "",
+                " OK",
+                " OK\r\nContent-Le",
+                " OK\r\nContent-Length: 9\r\n\r\nhalf",
+                " OK\r\nContent-Length: x\r\n\r\n",
+                " OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+                " OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+                &huge,
+            ] {
+                let said: &'static str =
+                    format!("HTTP/1.1 {status}{}{rest}", if rest == huge { "\r\n" } else { "" }).leak();
+                let outcome = run(&mut script(&[(LATE, said.as_bytes())]), &mut b"x".as_slice(), &mut []);
+                assert_eq!(outcome.map(|outcome| outcome.status), expected, "{:?}", &said[..said.len().min(60)]);
             }
-            assert_eq!(run(&mut peer, &mut b"x".as_slice(), &mut []), Err(HttpError::Cut.into()), "{said:?}");
         }
     }
 
     #[test]
-    fn a_huge_head_is_refused() {
-        let head: &'static [u8] = [b"HTTP/1.1 200 OK\r\nX: ".as_slice(), &[b'x'; 100_000]].concat().leak();
-        let result = run(&mut script(&[(LATE, head)]), &mut b"x".as_slice(), &mut []);
-        assert_eq!(result, Err(HttpError::HeadTooLarge.into()));
+    fn what_is_cut_is_an_error_where_it_is_wanted() {
+        for (said, error) in [
+            ("", HttpError::Cut),
+            ("HTTP/1.1 20", HttpError::Cut),
+            ("HTTP/1.1 200 OK\r\nContent-Le", HttpError::BadFraming),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", HttpError::Cut),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nok", HttpError::BadFraming),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", HttpError::NotHttp),
+        ] {
+            let mut peer = script(&[(LATE, said.as_bytes())]);
+            if said.is_empty() {
+                peer.says.clear();
+            }
+            assert_eq!(run(&mut peer, &mut b"x".as_slice(), &mut [0; 9]), Err(error.into()), "{said:?}");
+        }
     }
 
     #[test]
@@ -624,7 +724,8 @@ mod tests {
         assert_eq!(result, Err(HttpError::RedirectRefused(302).into()));
         // Told before the body was begun, nothing of it was sent.
         let mut peer = script(&[(0, b"HTTP/1.1 307 Found\r\nLocation: /x\r\n\r\n")]);
-        assert_eq!(run(&mut peer, &mut Long, &mut []), Ok(Outcome { status: 307, sent: 0, kept: 0 }));
+        let taken = Taken::Part(None);
+        assert_eq!(run(&mut peer, &mut Long, &mut []), Ok(Outcome { status: 307, sent: 0, kept: 0, taken }));
         let mut peer = script(&[(LATE, b"HTTP/1.1 307 Found\r\n\r\n")]);
         assert_eq!(run(&mut peer, &mut b"x".as_slice(), &mut []), Err(HttpError::BadLocation.into()));
     }

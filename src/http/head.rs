@@ -1,4 +1,4 @@
-//! Message heads (RFC 9112 sections 2 to 5): the request's is written, the answer's is read by `httparse`.
+//! Message heads (RFC 9112 sections 2 to 5): the request's is written, the answer's is read.
 
 use crate::error::{Error, HttpError};
 use crate::http::body::Framing;
@@ -6,8 +6,6 @@ use crate::http::url::Url;
 use crate::sink::{Sink, put_all};
 use crate::text;
 
-/// Header fields of an answer that are looked at. Servers send ten to thirty.
-const FIELDS_MAX: usize = 64;
 /// Longest `user:password`, decoded.
 const USERINFO_MAX: usize = 512;
 
@@ -144,42 +142,88 @@ fn decode<'b>(text: &str, buf: &'b mut [u8; USERINFO_MAX]) -> &'b [u8] {
     buf.get(..len).unwrap_or_default()
 }
 
-/// The head of an answer.
+/// Longest version in a status line: none has more than `1.1`, and what is longer is no version.
+const VERSION_MAX: usize = 8;
+
+/// The head of an answer, or as much of it as came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {
     /// Status code, 100 to 999.
     pub status: u16,
-    /// How its body is framed.
-    pub framing: Framing,
     /// Bytes of the head.
     pub len: usize,
+    /// Whether its end came.
+    pub is_whole: bool,
 }
 
 impl Answer {
-    /// Reads the head at the beginning of `bytes`; `None` when its end has not come yet.
+    /// Reads the head at the beginning of `bytes`; `None` when its end has not come yet. Only the status line must be as it should:
+    /// what a peer says in it holds, whatever its fields are like.
     pub fn parse(bytes: &[u8]) -> Result<Option<Self>, HttpError> {
-        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
-        let mut response = httparse::Response::new(&mut fields);
-        let len = match response.parse(bytes) {
-            Ok(httparse::Status::Complete(len)) => len,
-            Ok(httparse::Status::Partial) => return Ok(None),
-            Err(httparse::Error::TooManyHeaders) => return Err(HttpError::HeadTooLarge),
-            Err(_) => return Err(HttpError::NotHttp),
-        };
-        let status = response.code.unwrap_or(0);
-        if !(100..=999).contains(&status) {
-            return Err(HttpError::NotHttp);
-        }
-        Ok(Some(Self { status, framing: framing(status, response.headers)?, len }))
+        let Some(status) = status(bytes)? else { return Ok(None) };
+        Ok(head_len(bytes).map(|len| Self { status, len, is_whole: true }))
+    }
+
+    /// Reads a final answer's head of which no more than `bytes` will come; `None` when they hold no status.
+    pub fn part(bytes: &[u8]) -> Option<Self> {
+        let answer = Self { status: status(bytes).ok()??, len: bytes.len(), is_whole: false };
+        (!answer.is_interim()).then_some(answer)
     }
 
     /// The value of the field `name` in the head that `bytes` begin with.
     pub fn field<'b>(&self, name: &str, bytes: &'b [u8]) -> Option<&'b str> {
-        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
-        let mut response = httparse::Response::new(&mut fields);
-        response.parse(bytes).ok()?;
-        let field = response.headers.iter().find(|f| f.name.eq_ignore_ascii_case(name))?;
-        core::str::from_utf8(field.value).ok().map(str::trim_ascii)
+        let (_, value) = self.fields(bytes).find(|(field, _)| field.eq_ignore_ascii_case(name.as_bytes()))?;
+        core::str::from_utf8(value).ok()
+    }
+
+    /// Name and value of each field. Of a folded one it is the first line, and what is no field is left out.
+    fn fields<'b>(&self, bytes: &'b [u8]) -> impl Iterator<Item = (&'b [u8], &'b [u8])> {
+        let lines = self.lines(bytes).filter(|line| !is_continued(line));
+        lines.filter_map(|line| {
+            let (name, value) = line.split_at_checked(line.iter().position(|b| *b == b':')?)?;
+            Some((name.trim_ascii(), value.get(1..)?.trim_ascii()))
+        })
+    }
+
+    /// The lines between the status line and the empty one; the last one of a head that was cut is left out.
+    fn lines<'b>(&self, bytes: &'b [u8]) -> impl Iterator<Item = &'b [u8]> {
+        let head = bytes.get(..self.len).unwrap_or_default();
+        let head = head.get(..head.iter().rposition(|b| *b == b'\n').unwrap_or(0)).unwrap_or_default();
+        let lines = head.get(leading(head)..).unwrap_or_default().split(|b| *b == b'\n').skip(1);
+        lines.map(|line| line.trim_ascii_end()).filter(|line| !line.is_empty())
+    }
+
+    /// How long the body is (RFC 9112 section 6.3). A message with two lengths, or whose fields could be read in two ways, is refused.
+    pub fn framing(&self, bytes: &[u8]) -> Result<Framing, HttpError> {
+        let is_plain = |line: &[u8]| match line.iter().position(|b| *b == b':') {
+            Some(end) => end > 0 && line.iter().take(end).all(u8::is_ascii_graphic) && !line.contains(&0),
+            None => false,
+        };
+        if !self.is_whole || !self.lines(bytes).all(is_plain) {
+            return Err(HttpError::BadFraming);
+        }
+        let mut framing = None;
+        for (name, value) in self.fields(bytes) {
+            let this = if name.eq_ignore_ascii_case(b"Content-Length") {
+                Framing::Length(text::number(value).ok_or(HttpError::BadFraming)?)
+            } else if name.eq_ignore_ascii_case(b"Transfer-Encoding") {
+                match value.eq_ignore_ascii_case(b"chunked") {
+                    true => Framing::Chunked,
+                    false => return Err(HttpError::BadFraming),
+                }
+            } else {
+                continue;
+            };
+            if framing.is_some_and(|earlier| earlier != this) {
+                return Err(HttpError::BadFraming);
+            }
+            framing = Some(this);
+        }
+        Ok(match (self.status, framing) {
+            (100..200 | 204 | 304, _) => Framing::Length(0),
+            (_, Some(framing)) => framing,
+            (_, None) => Framing::UntilClose,
+        })
     }
 
     /// Whether it only says that the final answer is still to come.
@@ -193,30 +237,53 @@ impl Answer {
     }
 }
 
-/// How long the body is (RFC 9112 section 6.3). A message with two lengths could be read in two ways and is refused.
-fn framing(status: u16, fields: &[httparse::Header<'_>]) -> Result<Framing, HttpError> {
-    let mut framing = None;
-    for field in fields {
-        let this = if field.name.eq_ignore_ascii_case("Content-Length") {
-            Framing::Length(text::number(field.value.trim_ascii()).ok_or(HttpError::NotHttp)?)
-        } else if field.name.eq_ignore_ascii_case("Transfer-Encoding") {
-            match field.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
-                true => Framing::Chunked,
-                false => return Err(HttpError::NotHttp),
-            }
-        } else {
-            continue;
-        };
-        if framing.is_some_and(|earlier| earlier != this) {
-            return Err(HttpError::NotHttp);
+/// Whether `line` goes on with the field before it (RFC 9112 section 5.2).
+fn is_continued(line: &[u8]) -> bool {
+    matches!(line.first(), Some(b' ' | b'\t'))
+}
+
+/// Bytes of the empty lines before a status line, which are passed over (RFC 9112 section 2.2).
+fn leading(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count()
+}
+
+/// Bytes of the head that `bytes` begin with, its empty line included. Lines may end with LF alone (RFC 9112 section 2.2).
+fn head_len(bytes: &[u8]) -> Option<usize> {
+    let mut at = leading(bytes);
+    loop {
+        let rest = bytes.get(at..)?;
+        let end = rest.iter().position(|b| *b == b'\n')?;
+        at = at.saturating_add(end).saturating_add(1);
+        if rest.iter().take(end).all(|b| *b == b'\r') {
+            return Some(at);
         }
-        framing = Some(this);
     }
-    Ok(match (status, framing) {
-        (100..200 | 204 | 304, _) => Framing::Length(0),
-        (_, Some(framing)) => framing,
-        (_, None) => Framing::UntilClose,
-    })
+}
+
+/// Reads the status code of the status line that `bytes` begin with; `None` when it has not come yet.
+fn status(bytes: &[u8]) -> Result<Option<u16>, HttpError> {
+    const NAME: &[u8] = b"HTTP/";
+    let line = bytes.get(leading(bytes)..).unwrap_or_default();
+    let (name, rest) = line.split_at(NAME.len().min(line.len()));
+    if !NAME.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name)) {
+        return Err(HttpError::NotHttp);
+    }
+    let version = rest.iter().take_while(|b| b.is_ascii_digit() || **b == b'.').count();
+    let rest = rest.get(version..).unwrap_or_default();
+    let blanks = rest.iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
+    let (code, after) = rest.get(blanks..).unwrap_or_default().split_at_checked(3).unwrap_or((&[], &[]));
+    let is_version = (1..=VERSION_MAX).contains(&version) && (blanks > 0 || rest.is_empty());
+    if !is_version && (version > VERSION_MAX || !rest.is_empty()) {
+        return Err(HttpError::NotHttp);
+    }
+    if code.is_empty() {
+        // Not all of it is there.
+        let is_begun = rest.iter().skip(blanks).all(u8::is_ascii_digit);
+        return if is_begun { Ok(None) } else { Err(HttpError::NotHttp) };
+    }
+    let is_end = matches!(after.first(), None | Some(b' ' | b'\t' | b'\r' | b'\n'));
+    let code = text::number(code).filter(|code| (100..=999).contains(code) && is_end);
+    code.map(Some).ok_or(HttpError::NotHttp)
 }
 
 #[cfg(test)]
@@ -290,35 +357,94 @@ mod tests {
     fn an_answer_head() {
         let bytes = b"HTTP/1.1 307 Temporary\r\nLocation: /x \r\nContent-Length: 5\r\n\r\nhello";
         let answer = Answer::parse(bytes).unwrap().unwrap();
-        assert_eq!(answer, Answer { status: 307, framing: Framing::Length(5), len: bytes.len() - 5 });
+        assert_eq!(answer, Answer { status: 307, len: bytes.len() - 5, is_whole: true });
+        assert_eq!(answer.framing(bytes), Ok(Framing::Length(5)));
         assert_eq!(answer.field("location", bytes), Some("/x"));
         assert_eq!(answer.field("Date", bytes), None);
         for cut in 0..bytes.len() - 5 {
             assert_eq!(Answer::parse(&bytes[..cut]), Ok(None), "{cut}");
+            let part = Answer::part(&bytes[..cut]);
+            assert_eq!(part.map(|part| part.status), (cut >= 12).then_some(307), "{cut}");
+            let location = part.and_then(|part| part.field("Location", &bytes[..cut]));
+            assert_eq!(location, (cut >= 39).then_some("/x"), "a field that was cut is none: {cut}");
         }
     }
 
     #[test]
-    fn what_cannot_be_told_apart_is_refused() {
+    fn the_status_line_decides() {
+        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(300));
         for head in [
-            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
-            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
-            "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\n",
-            "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n",
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nX: a\r\n b\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nX : a\r\nno field\r\n: none\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nX: a\0b\r\nY: \u{e9}\r\n\r\n",
+            "HTTP/1.1 200 OK\nX: a\n\n",
+            "HTTP/1.1 200\r\n\r\n",
+            "HTTP/1.1 200 \r\n\r\n",
+            "HTTP/1.1  200 OK\r\n\r\n",
+            "HTTP/1.0 200 OK\r\n\r\n",
+            "http/1.1 200 ok\r\n\r\n",
+            "HTTP/2 200\r\n\r\n",
+            "\r\n\n\r\nHTTP/1.1 200 OK\r\n\r\n",
+            &many,
+        ] {
+            let answer = Answer::parse(head.as_bytes()).unwrap().unwrap();
+            assert_eq!(answer, Answer { status: 200, len: head.len(), is_whole: true }, "{head:?}");
+        }
+        assert_eq!(Answer::part(b"HTTP/1.1 100"), None, "an interim answer decides nothing");
+    }
+
+    #[test]
+    fn what_is_no_status_line() {
+        for head in [
             "HTTP/1.1 099 OK\r\n\r\n",
+            "HTTP/1.1 2000 OK\r\n\r\n",
+            "HTTP/1.1 20\r\n\r\n",
+            "HTTP/1.1 2x0 OK\r\n\r\n",
+            "HTTP/1.1200 OK\r\n\r\n",
+            "HTTP/1.1\r\n\r\n",
+            "HTTP/ 200 OK\r\n\r\n",
+            "HTTP/111111111 200 OK\r\n\r\n",
+            "ICY 200 OK\r\n\r\n",
+            "HTTPS/1.1 200 OK\r\n\r\n",
+            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            "\0\0\x12\x04\0\0\0\0\0",
             "SSH-2.0-OpenSSH_9.2\r\n\r\n",
             "\x15\x03\x01\x00\x02\x02\x46",
+            "hello",
         ] {
             assert_eq!(Answer::parse(head.as_bytes()), Err(HttpError::NotHttp), "{head:?}");
+            assert_eq!(Answer::part(head.as_bytes()), None, "{head:?}");
         }
-        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(FIELDS_MAX + 1));
-        assert_eq!(Answer::parse(many.as_bytes()), Err(HttpError::HeadTooLarge));
+    }
+
+    #[test]
+    fn a_body_of_two_lengths_is_refused() {
+        for fields in [
+            "Content-Length: 5\r\nTransfer-Encoding: chunked",
+            "Content-Length: 5\r\nContent-Length: 6",
+            "Content-Length: 2, 2",
+            "Content-Length: +5",
+            "Content-Length:",
+            "Content-Length:\r\n 5",
+            "Content-Length : 5",
+            " Content-Length: 5",
+            "Content-Length: 99999999999999999999",
+            "Transfer-Encoding: gzip, chunked",
+            "Transfer-Encoding: identity",
+            "X: a\0b",
+            "no field",
+        ] {
+            let head = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n");
+            let answer = Answer::parse(head.as_bytes()).unwrap().unwrap();
+            assert_eq!(answer.framing(head.as_bytes()), Err(HttpError::BadFraming), "{fields:?}");
+        }
+        let cut = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n";
+        assert_eq!(Answer::part(cut).unwrap().framing(cut), Err(HttpError::BadFraming));
     }
 
     #[test]
     fn answers_without_a_body() {
-        let framing = |head: &str| Answer::parse(head.as_bytes()).unwrap().unwrap().framing;
+        let framing = |head: &str| Answer::parse(head.as_bytes()).unwrap().unwrap().framing(head.as_bytes()).unwrap();
         assert_eq!(framing("HTTP/1.1 204 No Content\r\nContent-Length: 9\r\n\r\n"), Framing::Length(0));
         assert_eq!(framing("HTTP/1.0 200 OK\r\n\r\n"), Framing::UntilClose);
         assert_eq!(framing("HTTP/1.1 200 OK\r\ntransfer-encoding: Chunked\r\n\r\n"), Framing::Chunked);

@@ -11,7 +11,7 @@ use crate::http::client::{Outcome, Taken, Whole};
 use crate::settings::Warnings;
 use crate::sink::Sink;
 use crate::sys::Errno;
-use crate::sys::file::{File, Root};
+use crate::sys::file::{File, Folder, Root};
 use crate::sys::time::Deadline;
 use crate::target::{self, Kind, NoTarget, Target, Variables};
 use sha2::{Digest, Sha512};
@@ -20,6 +20,8 @@ use sha2::{Digest, Sha512};
 pub const STARTED: usize = 31;
 /// Bytes of a configuration: Ignition's are some KB, clouds hold 16 KB to 1 MB, and `/run` is memory.
 pub const SIZE_MAX: u64 = 8 << 20;
+/// Bytes of it that are read at once.
+const BLOCK: usize = 4096;
 /// In `/run/rdreport`: its name, and the one that it has before.
 const NAME: &[u8] = b"fallback.ign";
 const NEW_NAME: &[u8] = b"fallback.new";
@@ -72,16 +74,32 @@ pub fn open(root: &Root) -> Result<File, Error> {
     folder.new_file(NEW_NAME, 0o600).map_err(Error::Output)
 }
 
-/// Puts what was fetched in place if `is_good`, else removes it.
-pub fn settle(root: &Root, is_good: bool) -> Result<(), Errno> {
+/// Puts what was fetched in place if `is_good` and it has the hash `sha512`, else removes it. The hash is looked at again, as the process
+/// that did so before has read what a server sent.
+pub fn settle(root: &Root, is_good: bool, sha512: Option<&str>) -> Result<(), Errno> {
     let folder = root.make_folder("run", "rdreport");
-    match is_good {
-        true => folder?.rename(NEW_NAME, NAME),
-        false => {
-            let _ = folder.and_then(|folder| folder.remove(NEW_NAME));
-            Ok(())
+    let placed = match (&folder, is_good) {
+        (Ok(folder), true) => check(folder, sha512).and_then(|()| folder.rename(NEW_NAME, NAME)),
+        (Err(e), true) => Err(*e),
+        (_, false) => Ok(()),
+    };
+    if let (Ok(folder), true) = (&folder, placed.is_err() || !is_good) {
+        let _ = folder.remove(NEW_NAME);
+    }
+    placed
+}
+
+fn check(folder: &Folder, sha512: Option<&str>) -> Result<(), Errno> {
+    let Some(text) = sha512 else { return Ok(()) };
+    let file = folder.file(NEW_NAME)?;
+    let (mut found, mut buf) = (Sha512::new(), [0; BLOCK]);
+    loop {
+        match file.read(&mut buf)? {
+            0 => break,
+            len => found.update(buf.get(..len).unwrap_or_default()),
         }
     }
+    if hash(text).is_some_and(|hash| hash == *found.finalize()) { Ok(()) } else { Err(Errno::BADMSG) }
 }
 
 /// Reads a hash: 128 hexadecimal digits, with `sha512-` before them as Ignition writes it, or without.

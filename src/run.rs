@@ -238,7 +238,7 @@ impl<'a> Run<'a> {
             match target {
                 Ok(target) => {
                     let number = sinks.len();
-                    sinks.push(SinkOf { key, value, target, is_journal, number });
+                    sinks.push(SinkOf { key, value, target, is_journal, number, sha512: settings.fallback_sha512 });
                 }
                 Err(why) => {
                     bad = bad.saturating_add(1);
@@ -279,6 +279,8 @@ struct SinkOf<'a> {
     is_journal: bool,
     /// Which of this state's sinks it is.
     number: usize,
+    /// The hash of what is fetched, if it is set.
+    sha512: Option<&'a str>,
 }
 
 impl SinkOf<'_> {
@@ -775,7 +777,10 @@ fn finish(
         Err(Errno::CANCELED) => (Ok(Ended::Stopped), 0),
         Err(e) => (Err(e), 0),
     };
-    let placed = if job.is_fallback() { fallback::settle(root, ended == Ok(Ended::Exit(DONE))) } else { Ok(()) };
+    let placed = match job {
+        Job::Sink(sink) if sink.is_fallback() => fallback::settle(root, ended == Ok(Ended::Exit(DONE)), sink.sha512),
+        _ => Ok(()),
+    };
     let said = words.get(..len).and_then(|said| core::str::from_utf8(said).ok()).unwrap_or_default();
     let mut print = |line: &mut Text<'_>| {
         job.put_name(line);

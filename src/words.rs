@@ -249,6 +249,7 @@ pub fn errno(e: Errno, out: &mut Text<'_>) {
         Errno::ACCESS | Errno::PERM => "permission denied",
         Errno::NOTDIR => "not a folder",
         Errno::ISDIR => "not a file",
+        Errno::BADMSG => "it is not what it should be",
         Errno::LOOP => "a symbolic link, which is not followed",
         NOT_OURS => "it belongs to another user, or others can write to it",
         Errno::NAMETOOLONG => "the name is too long",

@@ -117,6 +117,17 @@ class Fallback(unittest.TestCase):
             self.refused(root, "not put in place: the configuration does not have the hash in rd.report.fallback.sha512=")
             self.assertEqual(len(server.requests), 1, "it would be the same again")
 
+    def test_what_reads_from_the_server_does_not_decide_alone(self):
+        """The process that fetched says that all is well, and wrote something else: the hash is looked at again."""
+        server = self.serve(whole(CONFIG))
+        root = self.root(server, "rd.report.fallback.sha512=" + sha512(CONFIG))
+        new = os.path.join(root.path, "run/rdreport/fallback.new")
+        result = subprocess.run(["strace", "-qq", "-f", "-o", "/dev/null", "-P", new, "-e", "inject=write:poke_enter=@arg2=2020", BINARY,
+                                 "--root", root.path, "failed"], stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("not put in place: it is not what it should be", result.stderr)
+        self.assertIsNone(self.in_place(root))
+
     def test_what_is_no_hash_fetches_nothing(self):
         server, status = self.serve(whole(CONFIG)), self.serve(OK)
         for value in (sha512(CONFIG)[1:], sha512(CONFIG) + "0", "sha256-" + sha512(CONFIG), "x" * 128, "''",

@@ -187,6 +187,8 @@ class Http(unittest.TestCase):
                 self.addCleanup(over.set)
 
                 def behave(connection, server):
+                    # A reset takes away what has not left yet.
+                    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     connection.answer(head)
                     if ending == "stalls":
                         over.wait(60)

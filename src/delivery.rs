@@ -260,17 +260,15 @@ pub struct JournalBody<'a> {
     pub stats: Stats,
 }
 
-impl JournalBody<'_> {
-    /// Learns the length by making the body once for nothing.
-    fn count(&mut self) -> Result<(), Error> {
+impl Body for JournalBody<'_> {
+    /// Makes the body once for nothing.
+    fn count(&mut self) -> Result<Option<u64>, Error> {
         let mut count = Count::default();
         self.write(&mut count)?;
         self.length = Some(count.0);
-        Ok(())
+        Ok(self.length)
     }
-}
 
-impl Body for JournalBody<'_> {
     fn length(&self) -> Option<u64> {
         self.length
     }

@@ -175,6 +175,10 @@ pub enum HttpError {
     TooManyInterim,
     /// The connection ended before the answer was whole, or before the server had taken the whole body.
     Cut,
+    /// The body is longer or shorter than the length that was announced for it.
+    WrongLength,
+    /// An answer that is wanted is compressed, by the method of this number in [`crate::http::head::CODINGS`].
+    Compressed(u8),
     /// A final answer came before the body had been sent; never seen outside `http`.
     Answered,
 }

@@ -3,6 +3,7 @@
 use crate::accounts::NotAdded;
 use crate::action::Step;
 use crate::error::{CloudError, Error, FallbackError, HttpError, JournalError, NO_CODE, NetError, TlsError};
+use crate::http::head::CODINGS;
 use crate::http::url::NotUrl;
 use crate::interlock::Refused;
 use crate::net::trust::CertFacts;
@@ -50,6 +51,9 @@ pub fn service(e: Error, hint: &str, cert: &CertFacts, out: &mut Text<'_>) {
         }
         Error::Http(HttpError::Status(code)) => {
             out.str("the service answered ").dec(code.into());
+        }
+        Error::Http(HttpError::Compressed(_)) => {
+            out.str("the service compressed its answer although asked not to");
         }
         e => error(e, cert, out),
     }
@@ -392,9 +396,13 @@ fn http(error: HttpError, out: &mut Text<'_>) {
                 403 => " (forbidden); check the credentials in rd.report.header= or in the URL",
                 404 => " (not found); check the path of the URL",
                 405 => " (method not allowed); check the path of the URL",
+                411 => " (length required); for a journal write put+ before the URL: rd.report.journal=put+http…",
                 413 => " (too large); raise the server's limit, or set rd.report.journal.max=",
                 415 => " (unsupported media type)",
                 429 => " (too many requests)",
+                501 => {
+                    " (not implemented); if it takes no chunked body, write put+ before the URL: rd.report.journal=put+http…"
+                }
                 500..=599 => " (server error)",
                 _ => "",
             })
@@ -423,6 +431,14 @@ fn http(error: HttpError, out: &mut Text<'_>) {
             out.str("the server does not speak HTTP/1.1; check port and https:// or http:// of the URL")
         }
         HttpError::BadFraming => out.str("the length of the server's answer is not clear from its header fields"),
+        HttpError::WrongLength => {
+            out.str("its length changed while it was sent; use a URL without put+, which needs no length")
+        }
+        HttpError::Compressed(coding) => {
+            let method = CODINGS.get(usize::from(coding)).copied().unwrap_or_default();
+            out.str("the server compressed the configuration (").str(method);
+            out.str(") although asked not to; serve it without Content-Encoding")
+        }
         HttpError::TooManyInterim => out.str("the server sends interim answers without end"),
         HttpError::Cut | HttpError::Answered => {
             out.str("the server closed the connection before it had answered in full")

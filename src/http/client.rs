@@ -46,6 +46,11 @@ pub trait Body {
 
     /// Writes all of it. Called once for each connection that is tried; the bytes must be the same each time.
     fn write(&mut self, out: &mut dyn Sink) -> Result<(), Error>;
+
+    /// Finds the length anew, after the body was longer or shorter than that.
+    fn count(&mut self) -> Result<Option<u64>, Error> {
+        Ok(self.length())
+    }
 }
 
 impl Body for &[u8] {
@@ -156,11 +161,14 @@ impl Client<'_> {
         deadline: Deadline,
         heard: &mut Heard,
     ) -> Result<Outcome, Error> {
-        let mut earlier = None;
+        let (mut earlier, mut fields) = (None, *fields);
         loop {
             heard.tries.count = heard.tries.count.saturating_add(1);
             heard.retry_after_s = None;
-            match self.once(method, url, fields, body, keep, deadline, heard) {
+            if earlier == Some(HttpError::WrongLength.into()) {
+                fields.length = body.count()?;
+            }
+            match self.once(method, url, &fields, body, keep, deadline, heard) {
                 Ok(outcome) => return Ok(outcome),
                 // The time was over: why it was not enough is what went wrong before.
                 Err(e) if deadline.passed() => return Err(earlier.unwrap_or(e)),
@@ -252,6 +260,9 @@ pub fn exchange(
     let mut outcome = Outcome { status: answer.status, sent: exchange.sent, kept: 0, taken };
     match answer.status {
         _ if answer.is_success() && is_wanted => {
+            if let Some(coding) = answer.coding(exchange.head()) {
+                return Err(HttpError::Compressed(coding).into());
+            }
             exchange.deadline = deadline;
             outcome.kept = exchange.read_body(&answer, keep)?;
         }
@@ -283,8 +294,10 @@ struct Exchange<'t> {
     /// Bytes of data in `out`.
     len: usize,
     chunked: bool,
-    /// Data bytes of the body that were given to the transport.
+    /// Data bytes of the body so far.
     sent: u64,
+    /// The length of the body that was announced.
+    length: Option<u64>,
     /// What was received and not yet used: the beginning of an answer.
     head: Box<[u8]>,
     received: usize,
@@ -301,6 +314,7 @@ impl<'t> Exchange<'t> {
             len: 0,
             chunked: false,
             sent: 0,
+            length: None,
             head: vec![0; HEAD_MAX].into_boxed_slice(),
             received: 0,
             interim: 0,
@@ -319,11 +333,15 @@ impl<'t> Exchange<'t> {
         head::write(method, url, fields, proxy, self)?;
         // What counts is the body.
         self.sent = 0;
+        self.length = fields.length;
         if fields.length.is_none() {
             self.flush()?;
             self.chunked = true;
         }
         body.write(self)?;
+        if self.length.is_some_and(|length| length != self.sent) {
+            return Err(HttpError::WrongLength.into());
+        }
         self.flush()?;
         match self.chunked {
             true => self.transmit(LAST_CHUNK.as_slice()),
@@ -486,14 +504,19 @@ impl Sink for Exchange<'_> {
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let mut rest = bytes;
         while !rest.is_empty() {
+            // Full, and more to come. The end of the body is sent once its length is known to be right: a server that has all
+            // that was announced would take it.
+            if self.len >= DATA_MAX {
+                self.flush()?;
+            }
             let (now, later) = rest.split_at(rest.len().min(DATA_MAX.saturating_sub(self.len)));
             put_at(&mut self.out, CHUNK_HEAD.saturating_add(self.len), now);
             self.len = self.len.saturating_add(now.len());
             self.sent = self.sent.saturating_add(now.len() as u64);
-            rest = later;
-            if self.len >= DATA_MAX {
-                self.flush()?;
+            if self.length.is_some_and(|length| self.sent > length) {
+                return Err(HttpError::WrongLength.into());
             }
+            rest = later;
         }
         Ok(())
     }
@@ -651,6 +674,36 @@ mod tests {
         let mut peer = script(&[(LATE, b"HTTP/1.1 200 OK\r\nX")]);
         peer.deaf_after = 30_000;
         assert_eq!(run(&mut peer, &mut Long, &mut []).unwrap().taken, Taken::Part(None));
+    }
+
+    /// A body that is not as long as it says.
+    struct Changed(u64, usize);
+
+    impl Body for Changed {
+        fn length(&self) -> Option<u64> {
+            Some(self.0)
+        }
+
+        fn write(&mut self, out: &mut dyn Sink) -> Result<(), Error> {
+            vec![b'x'; self.1].chunks(1000).try_for_each(|part| out.put(part))
+        }
+    }
+
+    #[test]
+    fn no_more_and_no_less_than_was_announced() {
+        let most = DATA_MAX as u64;
+        for (length, written) in
+            [(10, 9), (10, 11), (0, 1), (most, DATA_MAX + 1), (2 * most, 2 * DATA_MAX + 1), (100_000, 0)]
+        {
+            let mut peer = script(&[(LATE, b"HTTP/1.1 200 OK\r\n\r\n")]);
+            let result = run(&mut peer, &mut Changed(length, written), &mut []);
+            assert_eq!(result, Err(HttpError::WrongLength.into()), "{length} {written}");
+            let start = peer.heard.windows(4).position(|w| w == b"\r\n\r\n").map_or(peer.heard.len(), |at| at + 4);
+            assert!(length == 0 || ((peer.heard.len() - start) as u64) < length, "{length} {written}");
+            let mut peer = script(&[(LATE, b"HTTP/1.1 200 OK\r\n\r\n")]);
+            let written = usize::try_from(length).unwrap();
+            assert_eq!(run(&mut peer, &mut Changed(length, written), &mut []).map(|outcome| outcome.sent), Ok(length));
+        }
     }
 
     #[test]

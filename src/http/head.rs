@@ -12,6 +12,12 @@ const USERINFO_MAX: usize = 512;
 /// Names itself to servers.
 const USER_AGENT: &str = concat!("rdreport/", env!("CARGO_PKG_VERSION"));
 
+/// Names of compression methods (`Content-Encoding`), and what another one is called.
+pub const CODINGS: [&str; 9] =
+    ["gzip", "x-gzip", "deflate", "br", "zstd", "compress", "x-compress", "dcb", "an unknown method"];
+/// Values of `Content-Encoding` that servers send for what is not compressed.
+const PLAIN: [&str; 6] = ["", "identity", "none", "utf-8", "binary", "aws-chunked"];
+
 /// What a request says beside its method and URL.
 #[derive(Clone, Copy)]
 pub struct Fields<'a> {
@@ -57,6 +63,7 @@ pub fn write(
     for (name, value) in [
         ("User-Agent", Some(USER_AGENT)),
         ("Accept", Some("*/*")),
+        ("Accept-Encoding", Some("identity")),
         ("Connection", Some("close")),
         ("Content-Type", fields.content_type),
         ("Content-Encoding", fields.gzip.then_some("gzip")),
@@ -174,6 +181,21 @@ impl Answer {
     pub fn field<'b>(&self, name: &str, bytes: &'b [u8]) -> Option<&'b str> {
         let (_, value) = self.fields(bytes).find(|(field, _)| field.eq_ignore_ascii_case(name.as_bytes()))?;
         core::str::from_utf8(value).ok()
+    }
+
+    /// The number of the method in [`CODINGS`] by which the body is compressed.
+    pub fn coding(&self, bytes: &[u8]) -> Option<u8> {
+        for name in ["Content-Encoding", "Transfer-Encoding"] {
+            let value = self.field(name, bytes).unwrap_or_default();
+            let is_plain = |coding: &str| {
+                PLAIN.iter().any(|plain| plain.eq_ignore_ascii_case(coding)) || coding.eq_ignore_ascii_case("chunked")
+            };
+            if let Some(coding) = value.split(',').map(str::trim_ascii).find(|coding| !is_plain(coding)) {
+                let known = CODINGS.iter().position(|known| known.eq_ignore_ascii_case(coding));
+                return Some(known.unwrap_or(CODINGS.len() - 1) as u8);
+            }
+        }
+        None
     }
 
     /// Name and value of each field. Of a folded one it is the first line, and what is no field is left out.
@@ -312,7 +334,7 @@ mod tests {
             concat!(
                 "POST /a?b=%20 HTTP/1.1\r\nHost: [fe80::1]:8443\r\nUser-Agent: rdreport/",
                 env!("CARGO_PKG_VERSION"),
-                "\r\nAccept: */*\r\nConnection: close\r\nContent-Type: application/json\r\nX-Report-Id: id\r\n",
+                "\r\nAccept: */*\r\nAccept-Encoding: identity\r\nConnection: close\r\nContent-Type: application/json\r\nX-Report-Id: id\r\n",
                 "Authorization: Basic dXM6ZXI6cEA=\r\nContent-Length: 12\r\n\r\n"
             )
         );
@@ -440,6 +462,28 @@ mod tests {
         }
         let cut = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n";
         assert_eq!(Answer::part(cut).unwrap().framing(cut), Err(HttpError::BadFraming));
+    }
+
+    #[test]
+    fn compressed_bodies_are_known() {
+        let coding = |field: &str| {
+            let head = format!("HTTP/1.1 200 OK\r\n{field}\r\n\r\n");
+            let answer = Answer::parse(head.as_bytes()).unwrap().unwrap();
+            answer.coding(head.as_bytes()).map(|coding| CODINGS[usize::from(coding)])
+        };
+        for (field, expected) in [
+            ("X: y", None),
+            ("content-encoding: GZIP", Some("gzip")),
+            ("Content-Encoding: identity, br", Some("br")),
+            ("Content-Encoding: lz5", Some("an unknown method")),
+            ("Content-Encoding: identity", None),
+            ("Content-Encoding: aws-chunked", None),
+            ("Content-Encoding:", None),
+            ("Transfer-Encoding: gzip, chunked", Some("gzip")),
+            ("Transfer-Encoding: chunked", None),
+        ] {
+            assert_eq!(coding(field), expected, "{field}");
+        }
     }
 
     #[test]

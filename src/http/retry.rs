@@ -87,9 +87,10 @@ pub fn is_transient(error: Error) -> bool {
             matches!(e, TlsError::HandshakeCut | TlsError::Truncated | TlsError::BadRecord | TlsError::Alert(80))
         }
         Error::Http(HttpError::Status(status) | HttpError::Proxy(status)) => {
-            matches!(status, 408 | 425 | 429 | 500..=599)
+            // What is not implemented, not spoken or not allowed will not be in a moment.
+            matches!(status, 408 | 425 | 429 | 500..=599) && !matches!(status, 501 | 505 | 506 | 510 | 511)
         }
-        Error::Http(e) => matches!(e, HttpError::Cut | HttpError::Answered),
+        Error::Http(e) => matches!(e, HttpError::Cut | HttpError::Answered | HttpError::WrongLength),
         Error::Cloud(_) | Error::Journal(_) | Error::Fallback(_) | Error::Gzip | Error::Output(_) => false,
     }
 }

@@ -340,11 +340,15 @@ pub fn put_into_words(
             }
             line.str(": ");
             match wording.hint {
+                _ if heard.is_at_proxy => words::proxy(*e, &mut line),
                 Some(hint) => words::service(*e, hint, &heard.cert, &mut line),
                 None => words::error(*e, &heard.cert, &mut line),
             }
             if let Some(asked_s) = heard.tries.asked_s {
                 line.str("; it asks to be tried again in ").dec(asked_s).str(" s: raise rd.report.timeout=");
+            }
+            if matches!(e, Error::Http(HttpError::Status(_) | HttpError::Proxy(_))) && !heard.reason.is_empty() {
+                line.str("; its reason: ").str(&heard.reason);
             }
             UNDELIVERED
         }

@@ -287,6 +287,16 @@ pub fn rfc3339(seconds: u64) -> [u8; TIME_LEN] {
     out
 }
 
+/// Whether a terminal shows `c` as itself: it is no control character, is not invisible, and changes neither line nor direction.
+pub fn is_graphic(c: char) -> bool {
+    !c.is_control()
+        && !matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
 /// The largest length up to `max` at which `s` may be cut.
 pub fn floor_char_boundary(s: &str, max: usize) -> usize {
     let mut at = max.min(s.len());

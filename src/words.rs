@@ -60,6 +60,37 @@ pub fn service(e: Error, hint: &str, cert: &CertFacts, out: &mut Text<'_>) {
     out.str("; ").str(hint);
 }
 
+/// Says what an error means that came about between this machine and the proxy.
+pub fn proxy(e: Error, out: &mut Text<'_>) {
+    match e {
+        Error::Net(NetError::Connect(e)) => {
+            out.str("cannot connect: ");
+            errno(e, out);
+        }
+        Error::Net(NetError::Unresolved) => {
+            out.str("the proxy's host name does not exist");
+        }
+        Error::Net(NetError::ConnectTimeout | NetError::Timeout) => {
+            out.str("the proxy did not answer in time");
+        }
+        Error::Http(HttpError::NotHttp) => {
+            out.str("the proxy does not speak HTTP/1.1");
+        }
+        Error::Http(HttpError::Cut) => {
+            out.str("the proxy closed the connection without an answer");
+        }
+        Error::Http(HttpError::HeadTooLarge | HttpError::TooManyInterim) => {
+            out.str("the head of the proxy's answer is too large");
+        }
+        Error::Net(NetError::Send(e) | NetError::Recv(e)) => {
+            out.str("the proxy broke the connection: ");
+            errno(e, out);
+        }
+        e => return error(e, &CertFacts::default(), out),
+    }
+    out.str("; check rd.report.proxy=");
+}
+
 /// Says why a value names no sink.
 pub fn no_target(why: NoTarget) -> &'static str {
     match why {

@@ -216,6 +216,8 @@ class Connection:
     def head(self):
         """Reads a request's head."""
         line = self.file.readline().decode().split(" ")
+        if len(line) < 3:
+            raise OSError("no request came")
         headers = {}
         while True:
             field = self.file.readline().decode("latin-1").rstrip("\r\n")

@@ -1,5 +1,6 @@
 """The configuration that is fetched once provisioning failed: what is put in place, what is not, and what follows."""
 import contextlib
+import gzip
 import hashlib
 import json
 import os
@@ -157,6 +158,26 @@ class Fallback(unittest.TestCase):
         self.put(root, CONFIG)
         self.assertEqual(server.requests[0].target, "/failed?h=a%2Fb")
         self.assertEqual(server.requests[0].headers["x-key"], "1")
+
+    def test_a_compressed_answer_is_refused_by_its_name(self):
+        for field in ("Content-Encoding: gzip", "content-encoding: x-gzip", "Content-Encoding: br", "Content-Encoding: zstd",
+                      "Transfer-Encoding: gzip, chunked"):
+            body = gzip.compress(CONFIG)
+            server = self.serve(f"HTTP/1.1 200 OK\r\n{field}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+            name = field.split(": ")[1].split(",")[0]
+            self.refused(self.root(server), f"the server compressed the configuration ({name}) although asked not to")
+            request, = server.requests
+            self.assertEqual(request.headers["accept-encoding"], "identity")
+        for field in ("identity", "utf-8", "aws-chunked"):
+            server = self.serve(f"HTTP/1.1 200 OK\r\nContent-Encoding: {field}\r\nContent-Length: {len(CONFIG)}\r\n\r\n".encode() + CONFIG)
+            self.put(self.root(server), CONFIG)
+
+    def test_a_body_whose_length_is_not_clear_is_refused(self):
+        for fields in (b"Content-Length: 5\r\nTransfer-Encoding: chunked", b"Content-Length: 2, 2", b"Content-Length : 9",
+                       b"Content-Length:\r\n 9", b"Transfer-Encoding: identity", b"X: a\r\nhello"):
+            with self.subTest(fields):
+                server = self.serve(b"HTTP/1.1 200 OK\r\n" + fields + b"\r\n\r\n" + CONFIG)
+                self.refused(self.root(server, "rd.report.timeout=2"), "not put in place")
 
     def test_answers_that_are_final(self):
         for answer, said in ((NOT_FOUND, "the server answered 404 (not found)"),

@@ -43,6 +43,50 @@ class Http(unittest.TestCase):
                 result, _ = self.deliver(lambda c, s: c.answer(answer(status)), extra="rd.report.timeout=1")
                 self.assert_failed(result, "rd.report.url=", f"the server answered {status}")
 
+    def test_the_servers_own_reason(self):
+        denied = b"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>"
+        for status, fields, body, expected in (
+            (400, (), denied, "AccessDenied: Request has expired"),
+            (403, ("x-ms-error-code: AuthenticationFailed",), b"", "AuthenticationFailed"),
+            (403, (), b'{"error":{"code":403,"message":"no write \\"here\\""}}', 'no write "here"'),
+            (422, (), b'{"error":"invalid","message":"the state is missing"}', "invalid: the state is missing"),
+            (413, (), b"<html><head><title>413 Too Large</title></head><body>nginx</body></html>", "413 Too Large"),
+            (507, (), b"the disk\nis full", "the disk is full"),
+            (401, (), b"\x1b[2J\xe2\x80\xaebad\0 token\x9b\xc2\x9b", "[2Jbad token"),
+            (404, (), b"x" * 100_000, "x" * 200),
+            (500, ("Transfer-Encoding: chunked",), b"5\r\nhello\r\n0\r\n\r\n", "hello"),
+        ):
+            for tls in (None, "p256"):
+                with self.subTest(f"{status} {tls}"):
+                    said = answer(status, *fields, body=body)
+                    if fields and "chunked" in fields[0]:
+                        said = said.replace(b"Content-Length", b"X-Length")
+                    result, _ = self.deliver(lambda c, s: c.answer(said), tls=tls, extra="rd.report.timeout=1")
+                    self.assert_failed(result, f"the server answered {status}")
+                    self.assertTrue(result.stderr.endswith(f"; its reason: {expected}\n"), result.stderr)
+
+    def test_secrets_do_not_come_back_as_a_reason(self):
+        def echo(connection, server):
+            head = connection.request()
+            text = f"{head.target} " + " ".join(f"{name}: {value}" for name, value in head.headers.items())
+            connection.sock.sendall(answer(400, body=text.encode()))
+
+        peer = Server(echo)
+        self.addCleanup(peer.close)
+        url = peer.url("/x?sig=QUERY%2FSECRET&k=9").replace("//", "//us%3Aer:PASS%40SECRET@")
+        root = Root(f"rd.report.url={url} \"rd.report.header=Authorization: Bearer HEADERSECRET\" \"rd.report.header=X-Key: OTHERSECRET\"")
+        self.addCleanup(root.remove)
+        result = root.run("failed")
+        self.assert_failed(result, "the server answered 400", "; its reason: /x?sig=***&k=9 host: ")
+        self.assertNotIn("SECRET", result.stderr)
+
+    def test_a_body_in_chunks_is_not_taken_by_all(self):
+        for status in (411, 501):
+            with self.subTest(status):
+                result, peer = self.deliver(lambda c, s: c.answer(answer(status)), key="journal")
+                self.assert_failed(result, f"the server answered {status}", "rd.report.journal=put+http")
+                self.assertEqual(peer.connections, 1)
+
     def test_interim_answers(self):
         interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
 

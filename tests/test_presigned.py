@@ -1,13 +1,17 @@
 """`put+https`: uploads to presigned URLs of an object store, against a server that checks the signature as the store does (AWS Signature
 Version 4, query parameters) and takes no body without its length."""
+import contextlib
 import gzip
 import hashlib
 import hmac
+import os
+import random
+import threading
 import time
 import unittest
 import urllib.parse
 
-from peers import OK, Pki, Root, Server, parse_export
+from peers import MACHINE, OK, Pki, Root, Server, parse_export, sample
 
 KEY_ID, SECRET = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 DENIED = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
@@ -123,6 +127,55 @@ class Presigned(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("the server answered 403", result.stderr)
         self.assertEqual(store.refused, [["signature"]])
+
+
+class Length(unittest.TestCase):
+    """A journal that changes while it is counted and sent: what comes is as long as was said, or it is not delivered."""
+
+    def test_a_journal_that_is_written_anew(self):
+        content = sample("initrd-systemd252-ignition-disks-missing.journal")
+        lengths = []
+
+        def behave(connection, server):
+            request = connection.head()
+            body = bytearray()
+            while data := connection.file.read1(65536):
+                body += data
+                if len(body) >= int(request.headers["content-length"]):
+                    break
+            # Whatever comes behind.
+            connection.sock.settimeout(0.05)
+            with contextlib.suppress(TimeoutError):
+                body += connection.sock.recv(65536)
+            lengths.append((len(body), int(request.headers["content-length"])))
+            connection.sock.sendall(OK)
+
+        store = Server(behave)
+        self.addCleanup(store.close)
+        root = Root(f"rd.report.journal=put+{store.url('/j')} rd.report.timeout=4")
+        self.addCleanup(root.remove)
+        path = os.path.join(root.path, f"run/log/journal/{MACHINE}/system.journal")
+        over = threading.Event()
+
+        def disturb():
+            chance = random.Random(1)
+            with open(path, "r+b", buffering=0) as file:
+                while not over.wait(chance.random() * 0.02):
+                    file.truncate(chance.choice([0, chance.randrange(len(content))]))
+                    os.pwrite(file.fileno(), content, 0)
+
+        thread = threading.Thread(target=disturb)
+        thread.start()
+        delivered = 0
+        for _ in range(20):
+            delivered += root.run("failed").returncode == 0
+        over.set()
+        thread.join()
+        self.assertGreater(len(lengths), 0)
+        self.assertEqual([pair for pair in lengths if pair[0] > pair[1]], [], "more than was announced")
+        whole = sum(sent == announced for sent, announced in lengths)
+        self.assertGreaterEqual(whole, delivered)
+        self.assertGreater(delivered, 0)
 
 
 if __name__ == "__main__":

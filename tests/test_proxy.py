@@ -155,8 +155,11 @@ class ProxyTest(unittest.TestCase):
     def test_what_is_no_proxy(self):
         over = threading.Event()
         self.addCleanup(over.set)
-        for said, expected in ((b"SSH-2.0-x\r\n\r\n", "does not speak HTTP"), (b"HTTP/1.1 200 OK\r\n\r\nhello", "does not speak HTTP"),
-                               (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", "too large"), (None, "in time")):
+        for said, expected in ((b"SSH-2.0-x\r\n\r\n", "the proxy does not speak HTTP/1.1"),
+                               (b"HTTP/1.1 200 OK\r\n\r\nhello", "the proxy does not speak HTTP/1.1"),
+                               (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", "the head of the proxy's answer is too large"),
+                               (b"HTTP/1.1 200 OK\r\nX:", "the proxy closed the connection without an answer"),
+                               (b"", "the proxy closed the connection without an answer"), (None, "the proxy did not answer in time")):
             with self.subTest(said and said[:40]):
                 def say(connection, head):
                     if said is None:
@@ -168,7 +171,31 @@ class ProxyTest(unittest.TestCase):
                 result = self.report(target, Proxy(target, before=say))
                 self.assertEqual(result.returncode, 1)
                 self.assertIn("through rd.report.proxy=", result.stderr)
+                self.assertIn(f"{expected}; check rd.report.proxy=", result.stderr)
+                self.assertEqual(target.connections, 0)
+
+    def test_what_is_no_proxy_for_http_either(self):
+        for said, expected in ((b"SSH-2.0-x\r\n\r\n", "the proxy does not speak HTTP"), (b"", "the proxy closed the connection")):
+            with self.subTest(said):
+                def say(connection, head):
+                    connection.sock.sendall(said)
+                    return True
+
+                result = self.report(Server(), Proxy(None, before=say))
+                self.assertEqual(result.returncode, 1)
                 self.assertIn(expected, result.stderr)
+
+    def test_the_proxys_own_reason(self):
+        def refuse(connection, head):
+            body = b"<html><title>ERROR: host not allowed for us:er or p@ss</title></html>"
+            connection.sock.sendall(b"HTTP/1.1 502 X\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            return True
+
+        target = Server(tls="other")
+        result = self.report(target, Proxy(target, before=refuse))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("the proxy answered 502; check that it lets us reach the host of the URL, or rd.report.proxy=; "
+                      "its reason: ERROR: host not allowed for", result.stderr)
 
     def test_nobody_is_there(self):
         target = Server()
@@ -177,7 +204,7 @@ class ProxyTest(unittest.TestCase):
         proxy.close()
         result = self.report(target, proxy)
         self.assertEqual(result.returncode, 1)
-        self.assertIn("through rd.report.proxy=: cannot connect: connection refused", result.stderr)
+        self.assertIn("through rd.report.proxy=: cannot connect: connection refused; check rd.report.proxy=", result.stderr)
 
     def test_the_certificate_is_still_the_servers(self):
         target = Server(tls="p256")

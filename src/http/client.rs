@@ -9,6 +9,7 @@ use crate::error::{Error, HttpError, NetError};
 use crate::http::body::{CHUNK_END, CHUNK_HEAD, Decoder, LAST_CHUNK, chunk_head};
 use crate::http::head::{self, Answer, Fields};
 use crate::http::proxy;
+use crate::http::reason::{self, Secrets};
 use crate::http::retry::{self, Tries};
 use crate::http::url::{Url, UrlText, split_scheme};
 use crate::net::tls::Tls;
@@ -17,6 +18,7 @@ use crate::net::{Dial, Transport};
 use crate::sink::Sink;
 use crate::sys::time::Deadline;
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec;
 
 /// Bytes sent at once, so that each piece is one full TLS record (2^14 bytes, RFC 8446 section 5.1).
@@ -136,6 +138,10 @@ pub struct Heard {
     pub retry_after_s: Option<u64>,
     /// Where it redirects to.
     pub location: UrlText,
+    /// What the last server that refused said of it; what may be shown of that.
+    pub reason: String,
+    /// Whether the peer of the last try, as far as it came, was the proxy.
+    pub is_at_proxy: bool,
 }
 
 /// Where and how to connect.
@@ -197,13 +203,15 @@ impl Client<'_> {
             let url = Url::parse(&target).map_err(|_| HttpError::BadUrl)?;
             let proxy = proxy::on_the_way(self.proxy, &url);
             heard.is_by_proxy = proxy.is_some();
+            heard.is_at_proxy = proxy.is_some();
             let first = proxy.unwrap_or(url);
             let mut tcp = crate::net::connect(self.dial, first.host, first.port, deadline)?;
             let outcome = match url.tls {
                 true => {
                     let until = retry::patience(deadline);
                     if let Some(proxy) = proxy {
-                        proxy::tunnel(&mut tcp, &proxy, &url, until)?;
+                        tunnel(&mut tcp, &proxy, &url, until, heard)?;
+                        heard.is_at_proxy = false;
                     }
                     let mut tls = Tls::connect(&mut tcp, url.host, self.trust, &mut heard.cert, until)?;
                     exchange(&mut tls, method, &url, None, &fields, body, keep, deadline, heard)?
@@ -273,16 +281,50 @@ pub fn exchange(
             heard.location.clear();
             heard.location.push_str(target).map_err(|_| HttpError::BadLocation)?;
         }
-        407 if proxy.is_some() => return Err(HttpError::Proxy(407).into()),
+        407 if proxy.is_some() => {
+            heard.reason = exchange.reason(&answer, &Secrets::new(fields.own, &[Some(url), proxy]));
+            return Err(HttpError::Proxy(407).into());
+        }
         status => {
             let after = answer.field("Retry-After", exchange.head());
             let date = answer.field("Date", exchange.head());
             heard.retry_after_s = after.and_then(|after| retry::asked_s(after, date));
+            // To HEAD no body comes.
+            heard.reason = match method {
+                "HEAD" => String::new(),
+                _ => exchange.reason(&answer, &Secrets::new(fields.own, &[Some(url), proxy])),
+            };
             return Err(HttpError::Status(status).into());
         }
     }
     exchange.transport.finish();
     Ok(outcome)
+}
+
+/// Asks `proxy`, at the other end of `transport`, for a tunnel to the server of `url`.
+#[inline(never)] // as for `net::connect`
+fn tunnel(
+    transport: &mut dyn Transport,
+    proxy: &Url<'_>,
+    url: &Url<'_>,
+    deadline: Deadline,
+    heard: &mut Heard,
+) -> Result<(), Error> {
+    let mut exchange = Exchange::new(transport, deadline);
+    head::write_connect(url, proxy, &mut exchange)?;
+    exchange.flush()?;
+    let answer = exchange.wait_for_answer(false)?;
+    if !answer.is_success() {
+        heard.reason = exchange.reason(&answer, &Secrets::new(b"", &[Some(proxy)]));
+        return Err(HttpError::Proxy(answer.status).into());
+    }
+    // Of a server that speaks TLS nothing comes before it is spoken to.
+    match (answer.is_whole, answer.len == exchange.received) {
+        (true, true) => Ok(()),
+        (true, false) => Err(HttpError::NotHttp.into()),
+        (false, _) if exchange.received >= HEAD_MAX => Err(HttpError::HeadTooLarge.into()),
+        (false, _) => Err(HttpError::Cut.into()),
+    }
 }
 
 /// A request under way, and what the server has said to it.
@@ -467,6 +509,19 @@ impl<'t> Exchange<'t> {
         }
     }
 
+    /// Reads what may be shown of a refusal's reason.
+    fn reason(&mut self, answer: &Answer, secrets: &Secrets) -> String {
+        let mut body = vec![0; reason::BODY_MAX];
+        let mut keep = Keep::Start(&mut body, 0);
+        if answer.is_whole && answer.coding(self.head()).is_none() {
+            self.deadline = self.deadline.step_ms(REST_MS);
+            let _ = self.read_body(answer, &mut keep);
+        }
+        let len = if let Keep::Start(_, kept) = keep { kept } else { 0 };
+        let code = answer.field("x-ms-error-code", self.head()).unwrap_or_default();
+        reason::reason(code, body.get(..len).unwrap_or_default(), secrets)
+    }
+
     /// Reads the answer's body: all of it where all is to be given on, else up to [`BODY_MAX`]. Gives how much was kept.
     fn read_body(&mut self, answer: &Answer, keep: &mut Keep<'_>) -> Result<usize, Error> {
         let mut decoder = Decoder::new(answer.framing(self.head())?);
@@ -484,6 +539,9 @@ impl<'t> Exchange<'t> {
         decoder.feed(self.head.get(answer.len..self.received).unwrap_or_default(), keep)?;
         let mut read = 0u64;
         while !decoder.is_done() && read < max {
+            if matches!(keep, Keep::Start(buf, kept) if *kept > 0 && *kept >= buf.len()) {
+                break;
+            }
             let until = if max == BODY_MAX { self.deadline } else { retry::patience(self.deadline) };
             // The request has been sent: its buffer is free.
             let n = self.transport.recv(&mut self.out, until)?;

@@ -132,21 +132,28 @@ fn is_given(own: &[u8], name: &str) -> bool {
 /// Percent-decodes a URL's userinfo (RFC 3986 section 2.1).
 fn decode<'b>(text: &str, buf: &'b mut [u8; USERINFO_MAX]) -> &'b [u8] {
     let mut len = 0;
+    for (slot, byte) in buf.iter_mut().zip(unpercent(text)) {
+        *slot = byte;
+        len += 1;
+    }
+    buf.get(..len).unwrap_or_default()
+}
+
+/// The bytes of `text` with those that are percent-encoded decoded.
+pub(super) fn unpercent(text: &str) -> impl Iterator<Item = u8> {
     let mut bytes = text.bytes();
-    for slot in buf.iter_mut() {
-        let Some(byte) = bytes.next() else { break };
+    core::iter::from_fn(move || {
+        let byte = bytes.next()?;
         let mut ahead = bytes.clone();
         let digit = |b: Option<u8>| b.and_then(|b| char::from(b).to_digit(16));
-        *slot = match (byte, digit(ahead.next()), digit(ahead.next())) {
+        Some(match (byte, digit(ahead.next()), digit(ahead.next())) {
             (b'%', Some(high), Some(low)) => {
                 bytes = ahead;
                 (high << 4 | low) as u8
             }
             _ => byte,
-        };
-        len += 1;
-    }
-    buf.get(..len).unwrap_or_default()
+        })
+    })
 }
 
 /// Longest version in a status line: none has more than `1.1`, and what is longer is no version.

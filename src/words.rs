@@ -424,7 +424,7 @@ fn http(error: HttpError, out: &mut Text<'_>) {
             out.str(match code {
                 400 => " (bad request)",
                 401 => " (unauthorized); set rd.report.header=, or user:password@ in the URL",
-                403 => " (forbidden); check the credentials in rd.report.header= or in the URL",
+                403 => " (forbidden); check rd.report.cert=, and the credentials in rd.report.header= or in the URL",
                 404 => " (not found); check the path of the URL",
                 405 => " (method not allowed); check the path of the URL",
                 411 => " (length required); for a journal write put+ before the URL: rd.report.journal=put+http…",

@@ -8,7 +8,7 @@ import threading
 import unittest
 import warnings
 
-from peers import BINARY, OK, Pki, Root, Server
+from peers import BINARY, OK, PATIENCE, Pki, Root, Server, children_of, most_kb, resident_kb
 
 
 def pin_of(name):
@@ -113,15 +113,20 @@ class Tls(unittest.TestCase):
         self.assert_refused(self.deliver(peer, "rd.report.timeout=1"), peer, "rd.report.url=")
 
     def test_an_answer_that_is_cut(self):
-        def cut(connection, server):
-            connection.request()
-            connection.sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Le")
-            # The connection ends; Python says no close_notify unless told to.
+        # The connection ends; Python says no close_notify unless told to. A status line that came decides.
+        for said, is_delivered in ((b"HTTP/1.1 200 OK\r\nContent-Le", True), (b"HTTP/1.1 20", False)):
+            def cut(connection, server):
+                connection.request()
+                connection.sock.sendall(said)
 
-        peer = Server(cut, tls="p256")
-        result = self.deliver(peer, "rd.report.ca=/roots.pem rd.report.timeout=1")
-        self.assertEqual(result.returncode, 1, result.stderr)
-        self.assertIn("before it had answered in full", result.stderr)
+            with self.subTest(said):
+                peer = Server(cut, tls="p256")
+                result = self.deliver(peer, "rd.report.ca=/roots.pem rd.report.timeout=1")
+                if is_delivered:
+                    self.assert_delivered(result, peer)
+                else:
+                    self.assertEqual(result.returncode, 1, result.stderr)
+                    self.assertIn("not delivered", result.stderr)
 
     def test_a_record_that_is_none(self):
         def spoil(connection, server):
@@ -239,6 +244,26 @@ class Tls(unittest.TestCase):
         self.assertIn("and 451 of rd.report.ca=", check.stdout)
         result, peer, _ = self.bundle(stranger * 400)
         self.assert_refused(result, peer, "comes from an issuer that is not trusted")
+
+    def test_a_whole_system_s_bundle_takes_no_memory(self):
+        found = []
+
+        def measure(connection, server):
+            connection.request()
+            found.extend(map(resident_kb, [server.process.pid, *children_of(server.process.pid)]))
+            connection.sock.sendall(OK)
+
+        peer = Server(measure, tls="p256")
+        self.addCleanup(peer.close)
+        root = Root(f"rd.report.url={peer.url()} rd.report.ca=/ca.pem rd.report.timeout=10", journal=None)
+        self.addCleanup(root.remove)
+        # Those that are the issuer by their name are kept, and no more of them than 32.
+        root.write("ca.pem", Pki.read("stranger.pem") * 1000 + Pki.read("ca.pem") * 1000)
+        peer.process = subprocess.Popen([BINARY, "--root", root.path, "failed"], stderr=subprocess.PIPE)
+        _, said = peer.process.communicate(timeout=PATIENCE)
+        self.assertEqual(peer.process.returncode, 0, said)
+        self.assertEqual(len(found), 2)
+        self.assertLess(max(found), most_kb())
 
     def test_any_certificate(self):
         for name in ("expired", "other", "selfca"):

@@ -20,7 +20,8 @@ use crate::net::trust::{CertFacts, Scan, Trust, scan};
 use crate::net::{self, Dial};
 use crate::report::{Facts, Report, new_id};
 use crate::settings::cmdline::Words;
-use crate::settings::{Action, CMDLINE_MAX, KEYS, PREFIX, Settings, State, Warnings, redact};
+use crate::settings::dracut::{self, DRACUT_MAX};
+use crate::settings::{Action, CMDLINE_MAX, Group, KEYS, Key, PREFIX, Settings, State, Warnings, redact};
 use crate::sink::{Sink, put_all};
 use crate::start::{Started, start_unit};
 use crate::sys::Errno;
@@ -99,8 +100,8 @@ const FOLLOW: &str = if cfg!(feature = "follow") {
     ""
 };
 
-const ABOUT_REST: &str = "\
-  check [-]            say what the kernel command line means; '-' reads one from
+// Its first line stands here: behind a backslash at a line's end, blanks are left out.
+const ABOUT_REST: &str = "  check [-]            say what the kernel command line means; '-' reads one from
                        standard input
       --network        say nothing; exit status 0 if a report needs the network
   --version, --help
@@ -361,22 +362,34 @@ impl Job<'_> {
     }
 }
 
-/// The kernel command line; says so if there is none.
-fn read_cmdline(root: &Root) -> Option<Vec<u8>> {
-    let mut buf = vec![0; CMDLINE_MAX];
-    match root.read("proc/cmdline", &mut buf).map(|line| line.len()) {
-        Ok(len) => buf.truncate(len),
+/// The kernel command line behind the words that the initramfs brings along; says so if there is none.
+fn read_cmdline(root: &Root, warnings: &mut Warnings) -> Option<Vec<u8>> {
+    match cmdline(root, &mut |buf| root.read("proc/cmdline", buf).map(|line| line.len()), warnings) {
+        Ok(line) => Some(line),
         Err(e) => {
             say(&mut |line| {
                 line.str("/proc/cmdline: ");
                 words::errno(e, line);
                 line.str("; nothing is known of where to report to");
             });
-            return None;
+            None
         }
     }
+}
+
+/// All words that settings are looked for in, with those last that `read` puts into a buffer.
+fn cmdline(
+    root: &Root,
+    read: &mut dyn FnMut(&mut [u8]) -> Result<usize, Errno>,
+    warnings: &mut Warnings,
+) -> Result<Vec<u8>, Errno> {
+    let mut buf = vec![0; DRACUT_MAX + CMDLINE_MAX];
+    let own = dracut::read(root, buf.get_mut(..DRACUT_MAX).unwrap_or_default(), warnings);
+    let free = buf.get_mut(own..own.saturating_add(CMDLINE_MAX)).unwrap_or_default();
+    let len = own.saturating_add(read(free)?);
+    buf.truncate(len);
     buf.shrink_to_fit();
-    Some(buf)
+    Ok(buf)
 }
 
 fn no_random(line: &mut Text<'_>) {
@@ -385,9 +398,9 @@ fn no_random(line: &mut Text<'_>) {
 
 /// The verbs `failed`, `succeeded`, `running` and `stuck`.
 fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
-    let Some(cmdline) = read_cmdline(root) else { return DONE };
-    let cmdline = cmdline.as_slice();
     let mut warnings = Warnings::default();
+    let Some(cmdline) = read_cmdline(root, &mut warnings) else { return DONE };
+    let cmdline = cmdline.as_slice();
     let settings = Settings::parse(cmdline, &mut warnings);
     let platform = cloud::recognise(&settings, cmdline, root);
     let mut clouds = cloud::services(platform.as_ref(), &settings, root, state);
@@ -404,6 +417,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         print_warnings(&warnings);
         // Nobody who looks at a boot that goes on waits for this.
         if !goes_on {
+            show_warnings(root, &warnings);
             say(&mut |line| {
                 line.str(
                     "nothing to report to: neither rd.report.url= nor rd.report.journal= is on the kernel command line",
@@ -413,6 +427,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         return DONE;
     }
     if !settings.on.contains(state) && !settings.journal_on.contains(state) && !does_more {
+        print_warnings(&warnings);
         say(&mut |line| {
             line.str("'").str(state.as_str()).str("' is not reported; set rd.report.on= to change that");
         });
@@ -520,13 +535,9 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
             }
         }
     }
-    if bad > 0 {
-        // Why is on standard error already.
-        let mut buf = [0; LINE_MAX];
-        let mut words = |line: &mut Text<'_>| {
-            line.dec(bad as u64).str(" of the sinks cannot be used; see rdreport check");
-        };
-        console::print(root, line(&mut words, &mut buf));
+    // Progress has nothing to say on a console, and many of it would say the same.
+    if state != State::Running {
+        show_warnings(root, &warnings);
     }
     let mut is_superseded = lock.has_sent(fallback::STARTED);
     if !is_superseded && fallback.is_some_and(|number| lock.has_sent(number)) {
@@ -686,8 +697,8 @@ fn send_journal(
 /// The verb `follow`.
 #[cfg(feature = "follow")]
 fn follow(root: &Root) -> u8 {
-    let Some(cmdline) = read_cmdline(root) else { return DONE };
     let mut warnings = Warnings::default();
+    let Some(cmdline) = read_cmdline(root, &mut warnings) else { return DONE };
     let settings = Settings::parse(&cmdline, &mut warnings);
     let platform = cloud::recognise(&settings, &cmdline, root);
     let run = Run::prepare(root, &settings, &cmdline, State::Running, None, platform, &mut warnings);
@@ -859,10 +870,10 @@ fn failed_unit<'w>(
 
 /// The verb `journal`. What may be seen of it is set as for the sinks.
 fn print_journal(root: &Root, arguments: &Arguments) -> u8 {
-    let mut buf = vec![0; CMDLINE_MAX];
     let mut warnings = Warnings::default();
-    let cmdline = root.read("proc/cmdline", &mut buf).unwrap_or_default();
-    let settings = Settings::parse(cmdline, &mut warnings);
+    let mut read = |buf: &mut [u8]| root.read("proc/cmdline", buf).map(|line| line.len());
+    let cmdline = cmdline(root, &mut read, &mut warnings).unwrap_or_default();
+    let settings = Settings::parse(&cmdline, &mut warnings);
     if arguments.format == Format::Raw && settings.journal_redact {
         say(&mut |line| {
             line.str("journal: raw files cannot be redacted; they are written only with rd.report.journal.redact=off");
@@ -892,12 +903,12 @@ fn print_journal(root: &Root, arguments: &Arguments) -> u8 {
 
 /// The verb `check`.
 fn check(root: &Root, stdin: bool, network: bool) -> u8 {
-    let mut buf = vec![0; CMDLINE_MAX];
-    let read = match stdin {
-        true => process::read_stdin(&mut buf).map(|len| buf.get(..len).unwrap_or_default()),
-        false => root.read("proc/cmdline", &mut buf),
+    let mut warnings = Warnings::default();
+    let mut read = |buf: &mut [u8]| match stdin {
+        true => process::read_stdin(buf),
+        false => root.read("proc/cmdline", buf).map(|line| line.len()),
     };
-    let cmdline = match read {
+    let cmdline = match cmdline(root, &mut read, &mut warnings) {
         Ok(line) => line,
         Err(e) => {
             say(&mut |line| {
@@ -907,7 +918,7 @@ fn check(root: &Root, stdin: bool, network: bool) -> u8 {
             return UNDELIVERED;
         }
     };
-    let mut warnings = Warnings::default();
+    let cmdline = cmdline.as_slice();
     let settings = Settings::parse(cmdline, &mut warnings);
     let platform = cloud::recognise(&settings, cmdline, root);
     if network {
@@ -919,29 +930,23 @@ fn check(root: &Root, stdin: bool, network: bool) -> u8 {
     }
     let mut run = Run::prepare(root, &settings, cmdline, State::Failed, None, platform, &mut warnings);
     ssh::warn(root, &settings, run.platform.map_or("", |platform| platform.name), &mut warnings);
+    // All that is wrong is known before the first line.
+    for state in State::ALL {
+        run.state = state;
+        run.sinks(false, &mut warnings);
+    }
+    #[cfg(feature = "follow")]
+    if settings.follow == Some(true) {
+        run.sinks(true, &mut warnings);
+    }
+    warn_of_gaps(&settings, &mut warnings);
     let status = print(&mut |out| {
-        put_all(out, &["settings:\n"])?;
-        for key in KEYS {
-            put_all(out, &["  ", PREFIX, key.name])?;
-            let mut values = 0;
-            for word in Words::new(cmdline).filter(|word| Settings::is_word_of(word, key)) {
-                put_all(out, &[if values == 0 { " = " } else { ", " }])?;
-                match key.is_masked() {
-                    true => put_all(out, &[redact::MASK])?,
-                    false => redact::url(word.value.unwrap_or(b"on"), &mut |part| out.put(part))?,
-                }
-                values += 1;
-            }
-            match values {
-                0 => put_all(out, &[" is not set: ", key.default, "\n"])?,
-                _ => put_all(out, &["\n"])?,
-            }
-        }
+        put_settings(cmdline, &warnings, out)?;
         cloud::describe(run.platform.as_ref(), root, out)?;
         put_all(out, &["what is sent:\n"])?;
         for state in State::ALL {
             run.state = state;
-            let (sinks, _) = run.sinks(false, &mut warnings);
+            let (sinks, _) = run.sinks(false, &mut Warnings::default());
             let clouds = cloud::services(run.platform.as_ref(), &settings, root, state);
             let is_nothing = sinks.is_empty() && clouds.is_empty();
             put_all(out, &["  ", state.as_str(), if is_nothing { ": nothing\n" } else { ":\n" }])?;
@@ -955,12 +960,110 @@ fn check(root: &Root, stdin: bool, network: bool) -> u8 {
         if settings.follow == Some(true) {
             run.state = State::Running;
             put_all(out, &["  while it grows, in parts:\n"])?;
-            run.sinks(true, &mut warnings).0.iter().try_for_each(|sink| describe(&run, sink, out))?;
+            run.sinks(true, &mut Warnings::default()).0.iter().try_for_each(|sink| describe(&run, sink, out))?;
         }
         Ok(())
     });
-    print_warnings(&warnings);
     if warnings.lines().next().is_some() { UNDELIVERED } else { status }
+}
+
+/// Writes the settings that are set, each with the value that holds and what is wrong with it, and first what is wrong with no setting
+/// alone.
+fn put_settings(cmdline: &[u8], warnings: &Warnings, out: &mut dyn Sink) -> Result<(), Error> {
+    let mut general = warnings.lines().filter(|warning| !KEYS.iter().any(|key| key.is_named_by(warning))).peekable();
+    if general.peek().is_some() || warnings.dropped() > 0 {
+        put_all(out, &["problems:\n"])?;
+        general.try_for_each(|warning| put_all(out, &["  ! ", warning, "\n"]))?;
+    }
+    if warnings.dropped() > 0 {
+        let mut digits = [0; DECIMAL_MAX];
+        put_all(out, &["  ! and ", decimal(warnings.dropped().into(), &mut digits), " more\n"])?;
+    }
+    let mut unset = 0u64;
+    for group in Group::ALL {
+        let mut heading = group.as_str();
+        for key in KEYS.iter().filter(|key| key.group == group) {
+            let is_set = Words::new(cmdline).any(|word| Settings::is_word_of(&word, key));
+            if !is_set && !warnings.lines().any(|warning| key.is_named_by(warning)) {
+                unset = unset.saturating_add(1);
+                continue;
+            }
+            if !heading.is_empty() {
+                put_all(out, &[core::mem::take(&mut heading), ":\n"])?;
+            }
+            put_setting(cmdline, key, warnings, out)?;
+        }
+    }
+    let mut digits = [0; DECIMAL_MAX];
+    put_all(out, &["not set: ", decimal(unset, &mut digits), " settings; their defaults are in rdreport --help\n"])
+}
+
+/// Writes the values of `key` that hold, a line each, and behind each what is wrong with it; then what is wrong otherwise.
+fn put_setting(cmdline: &[u8], key: &Key, warnings: &Warnings, out: &mut dyn Sink) -> Result<(), Error> {
+    let mut buf = [0; LINE_MAX];
+    let mut is_held = false;
+    key.for_each_held(cmdline, &mut |value| {
+        is_held = true;
+        let value = shown_of(key, value, &mut buf);
+        put_all(out, &["  ", PREFIX, key.name, " = ", value, "\n"])?;
+        put_wrong(warnings, out, &mut |warning| key.is_named_by(warning) && is_of_value(warning, value))
+    })?;
+    if !is_held {
+        put_all(out, &["  ", PREFIX, key.name, " = ", key.default, " (the default)\n"])?;
+    }
+    put_wrong(warnings, out, &mut |warning| {
+        let mut is_said = !key.is_named_by(warning);
+        let _ = key.for_each_held(cmdline, &mut |value| {
+            is_said |= is_of_value(warning, shown_of(key, value, &mut buf));
+            Ok(())
+        });
+        !is_said
+    })
+}
+
+fn put_wrong(warnings: &Warnings, out: &mut dyn Sink, is_one: &mut dyn FnMut(&str) -> bool) -> Result<(), Error> {
+    let mut wrong = warnings.lines().filter(|warning| is_one(warning));
+    wrong.try_for_each(|warning| put_all(out, &["    ! ", warning, "\n"]))
+}
+
+/// Whether a warning is about this value, as it is shown: `rd.report.KEY=VALUE …`.
+fn is_of_value(warning: &str, value: &str) -> bool {
+    let rest = warning.split_once('=').and_then(|(_, rest)| rest.strip_prefix(value));
+    rest.is_some_and(|rest| rest.starts_with([' ', ':']))
+}
+
+/// A value of `key` as it may be shown.
+fn shown_of<'b>(key: &Key, value: &str, buf: &'b mut [u8; LINE_MAX]) -> &'b str {
+    let mut text = Text::new(buf);
+    match value {
+        // A flag's word alone.
+        "" if matches!(key.name, "pin" | "fallback.sha512") => drop(text.str("(empty)")),
+        "" => drop(text.str("on")),
+        _ => drop(redact::value(key, value.as_bytes(), &mut |part| text.put(part))),
+    }
+    let len = text.as_bytes().len();
+    buf.get(..len).and_then(|text| core::str::from_utf8(text).ok()).unwrap_or_default()
+}
+
+/// Warns of URLs in which a value seems to be missing: a boot loader replaces `${hostname}` by nothing where it is not quoted.
+fn warn_of_gaps(settings: &Settings<'_>, warnings: &mut Warnings) {
+    let urls = settings.url.iter().map(|url| ("url", *url)).chain(settings.journal.iter().map(|url| ("journal", *url)));
+    for (key, url) in urls.chain(settings.fallback().map(|url| ("fallback", url))) {
+        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        let is_empty = |item: &str| item.len() > 1 && item.ends_with('=') && !item.trim_end_matches('=').contains('=');
+        let what = if query.split(['&', ';']).any(is_empty) {
+            "a name in its query has no value"
+        } else if !path.starts_with("file:")
+            && path.match_indices("//").any(|(at, _)| !path.get(..at).unwrap_or_default().ends_with(':'))
+        {
+            "a part of its path is empty"
+        } else {
+            continue;
+        };
+        let mut buf = [0; LINE_MAX];
+        let why = "; GRUB and iPXE replace ${...} unless it is quoted for them";
+        warnings.add(&[PREFIX, key, "=", shown(url, &mut buf), ": ", what, why]);
+    }
 }
 
 /// Says what would be sent to a sink, and how.
@@ -1241,6 +1344,22 @@ fn print_warnings(warnings: &Warnings) {
         say(&mut |line| {
             line.str("and ").dec(warnings.dropped().into()).str(" more warnings");
         });
+    }
+}
+
+/// Warnings that are shown on the console, and the milliseconds that it takes at most: a slow one must not hold up the rest.
+const SHOWN_MAX: usize = 12;
+const SHOWN_MS: u64 = 1_000;
+
+/// Shows warnings on the console and in the kernel's log. On standard error they are already.
+fn show_warnings(root: &Root, warnings: &Warnings) {
+    let until = Deadline::after_ms(SHOWN_MS);
+    let mut buf = [0; LINE_MAX];
+    for warning in warnings.lines().take(SHOWN_MAX).take_while(|_| until.left_ms() > 0) {
+        let mut words = |line: &mut Text<'_>| {
+            line.str(warning);
+        };
+        console::print(root, line(&mut words, &mut buf));
     }
 }
 

@@ -199,8 +199,10 @@ class Check(unittest.TestCase):
     def test_it_says_what_goes_where(self):
         for args, cmdline, stdin in (((), self.LINE, None), (("-",), None, self.LINE)):
             result = self.check(cmdline, *args, stdin=stdin)
-            self.assertEqual(result.returncode, 0, result.stderr)
-            for said in ("rd.report.url = https://***@h.example/s?***", "rd.report.header = ***", "rd.report.timeout is not set",
+            self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
+            self.assertNotIn("rd.report.timeout", result.stdout)
+            for said in ("report:\n  rd.report.url = https://***@h.example/s?***\n  rd.report.on = all\n  rd.report.header = ***\n"
+                         "journal:\n  rd.report.journal = http://[::1]:8080/j?***\n", "\nnot set: ",
                          "POST the status to https://***@h.example/s?***: JSON, TLS",
                          "POST the journal to http://[::1]:8080/j: export format, gzip level 9, chunked, without TLS",
                          "PUT the journal to https://s3.example/k?***: export format, gzip level 6, with its length, TLS",
@@ -214,7 +216,8 @@ class Check(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         for said in ("rd.report.url=ftp://h/ is not a URL", "rd.report.colour: no such setting",
                      "rd.report.ssh: no key", "rd.report.ssh: nothing to log in by is here"):
-            self.assertIn(said, result.stderr)
+            self.assertIn(f"! {said}", result.stdout)
+        self.assertEqual(result.stderr, "")
 
     def test_settings_of_later_versions_are_known(self):
         with open(os.path.join(HERE, "..", "README.md")) as file:
@@ -222,7 +225,7 @@ class Check(unittest.TestCase):
         keys = re.findall(r"^\| `([a-z0-9.]+)` \|", table, re.M)
         self.assertGreater(len(keys), 20)
         result = self.check(" ".join(f"rd.report.{key}=1" for key in keys))
-        self.assertNotIn("no such setting", result.stderr)
+        self.assertNotIn("no such setting", result.stdout)
 
     def test_a_dry_run_sends_nothing(self):
         server = Server()

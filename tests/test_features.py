@@ -70,7 +70,7 @@ class WithoutAny(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         for line in ("rd.report.url=https://a.example/ asks for TLS, which this build does not have; use http://",
                      "rd.report.ca=/ca.pem: this build has no TLS", "rd.report.pin=sha256:abc: this build has no TLS"):
-            self.assertIn(line, result.stderr)
+            self.assertIn(line, result.stdout)
 
     def test_a_redirect_to_tls_is_no_way_out(self):
         server = self.serve(lambda connection, _: connection.answer(
@@ -122,7 +122,7 @@ class WithoutAny(unittest.TestCase):
         said = self.run_in(root, "--help").stdout
         self.assertIn("--format NAME    export\n", said)
         self.assertIn("  rd.report.proxy=URL\n      [not in this build]\n", said)
-        self.assertIn("rd.report.proxy is not set: not in this build\n", self.run_in(root, "check").stdout)
+        self.assertNotIn("rd.report.proxy", self.run_in(root, "check").stdout)
 
     def test_the_kernels_log_is_no_journal(self):
         server = self.serve()

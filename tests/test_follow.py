@@ -603,14 +603,14 @@ class Usage(Case):
         result = root.run("check")
         self.assertIn("rd.report.follow = on\n", result.stdout)
         self.assertIn("  while it grows, in parts:\n    POST the journal to http://h/j", result.stdout)
-        self.assertIn("put+http://h/p cannot be sent in parts", result.stderr)
+        self.assertIn("put+http://h/p cannot be sent in parts", result.stdout)
 
     def test_a_value_that_is_none_is_said_and_counts_as_none(self):
         root = Root("rd.report.journal=http://h/j rd.report.follow=maybe")
         self.addCleanup(root.remove)
         result = root.run("check")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("rd.report.follow: 'maybe' is not known; expected is on or off; the default holds: off\n", result.stderr)
+        self.assertIn("rd.report.follow: 'maybe' is not known; expected is on or off; the default holds: off\n", result.stdout)
         self.assertNotIn("while it grows, in parts", result.stdout)
 
     def test_journal_on_is_for_reports(self):

@@ -128,7 +128,7 @@ class LastResort(unittest.TestCase):
         result = self.root.run("failed", **options)
         self.assertEqual(result.returncode, 1)
         lines = [line + "\n" for line in result.stderr.splitlines() if "not delivered" in line]
-        return lines + ["rdreport: 1 of the sinks cannot be used; see rdreport check\n"]
+        return lines + ["rdreport: rd.report.url=nonsense is not a URL that begins with http:// or https://\n"]
 
     def read(self, path):
         with open(os.path.join(self.root.path, path)) as file:

@@ -168,7 +168,7 @@ class BelowRoot(unittest.TestCase):
             with self.subTest(bad=bad):
                 root = self.root(keys=[bad])
                 result = root.run("check")
-                self.assertIn("rd.report.ssh.key: the value is not of the form 'TYPE BASE64'; ignored", result.stderr)
+                self.assertIn("rd.report.ssh.key: the value is not of the form 'TYPE BASE64'; ignored", result.stdout)
                 self.nobody(root, "no key in rd.report.ssh.key=")
                 # In a configuration it is passed over, and another is taken.
                 root = self.root(config=configuration([bad, public(number=1)]))
@@ -179,16 +179,16 @@ class BelowRoot(unittest.TestCase):
     def test_no_key(self):
         self.nobody(self.root(), "no key in rd.report.ssh.key= or in a configuration")
         self.nobody(self.root(config=configuration([], [])), "no key in rd.report.ssh.key= or in a configuration")
-        self.assertIn("rd.report.ssh: no key: set rd.report.ssh.key=", self.root().run("check").stderr)
+        self.assertIn("rd.report.ssh: no key: set rd.report.ssh.key=", self.root().run("check").stdout)
         alone = self.root("rd.report.url=http://127.0.0.1:9/", keys=[public()])
-        self.assertIn("rd.report.ssh.key: nobody is there to have it", alone.run("check").stderr)
+        self.assertIn("rd.report.ssh.key: nobody is there to have it", alone.run("check").stdout)
 
     def test_names(self):
         for name in ["root", "Core", "9core", "-core", "co:re", "co/re", "..", "a" * 32, "'co re'", "\u00e9"]:
             with self.subTest(name=name):
                 root = self.root(f"rd.report.ssh={name}", keys=[public()])
                 result = root.run("failed")
-                self.assertIn("is not of the form USER; ignored", result.stderr)
+                self.assertIn("is not of the form USER; ignored", result.stdout)
                 self.assertEqual(self.read(root, "etc/passwd"), self.PASSWD)
         root = self.root(f"rd.report.ssh={'a' * 31}", keys=[public()])
         self.assertIn("is made with 1 key", root.run("failed").stderr)
@@ -509,7 +509,7 @@ class BelowRoot(unittest.TestCase):
                 self.assertIn(expected, has(root, *paths))
                 self.assertFalse(os.path.exists(os.path.join(root.path, "etc/dropbear")))
                 if "nothing" in expected:
-                    self.assertIn("rd.report.ssh: nothing to log in by is here", root.run("check").stderr)
+                    self.assertIn("rd.report.ssh: nothing to log in by is here", root.run("check").stdout)
 
     def test_who_reads_the_configuration_can_do_little(self):
         root = self.root(config=configuration([public()]))

@@ -4,9 +4,11 @@
 //! a whole: a bad value costs that one setting, with a line in [`Warnings`].
 
 pub mod cmdline;
+pub mod dracut;
 pub mod redact;
 
 use crate::accounts::is_name;
+use crate::error::Error;
 use crate::public_key::PublicKey;
 use crate::settings::cmdline::{Word, Words, same_key};
 use crate::text;
@@ -319,6 +321,26 @@ impl Key {
             }
         }
         held
+    }
+
+    /// Visits the values in `line` that hold, several of a repeatable setting.
+    pub fn for_each_held<'a>(
+        &self,
+        line: &'a [u8],
+        visit: &mut dyn FnMut(&'a str) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if !self.is_repeatable() {
+            return self.held(line).map_or(Ok(()), visit);
+        }
+        let mut settings = Settings::default();
+        let mut words = Words::new(line).filter(|word| Settings::is_word_of(word, self));
+        words.try_for_each(|word| settings.set(self, &word).map_or(Ok(()), &mut *visit))
+    }
+
+    /// Whether `warning` is about this setting.
+    pub fn is_named_by(&self, warning: &str) -> bool {
+        let rest = warning.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix(self.name));
+        rest.is_some_and(|rest| rest.starts_with([':', '=']))
     }
 }
 

@@ -7,7 +7,7 @@
 //!   name (`password=` in `rootflags=`) are masked.
 
 use crate::settings::cmdline::{Words, same_key, split};
-use crate::settings::{KEYS, is_nearly_ours, is_plain, our_name};
+use crate::settings::{KEYS, Key, is_nearly_ours, is_plain, our_name};
 use crate::sink::Sink;
 use crate::{error::Error, text};
 use heapless::Vec;
@@ -146,7 +146,11 @@ impl Mask {
             [inner @ .., b'"' | b'\''] => value.split_at(inner.len()),
             _ => (value, b"".as_slice()),
         };
-        shown(value, our_name(word.key).is_some() || is_nearly_ours(word.key), out)?;
+        let is_url = match known(word.key) {
+            Some(key) => key.value == "URL",
+            None => our_name(word.key).is_some() || is_nearly_ours(word.key),
+        };
+        shown(value, is_url, out)?;
         out(quote)
     }
 }
@@ -157,8 +161,19 @@ pub fn url(value: &[u8], out: &mut Out<'_>) -> Result<(), Error> {
     shown(value, true, out)
 }
 
-/// Gives the pieces of `value` without the secrets in it. In one of ours, more may be one, as it is or should be a URL.
-fn shown(value: &[u8], is_ours: bool, out: &mut Out<'_>) -> Result<(), Error> {
+/// Gives the pieces of a value of `key` without the secrets in it.
+pub fn value(key: &Key, value: &[u8], out: &mut Out<'_>) -> Result<(), Error> {
+    if key.is_masked() { out(MASK.as_bytes()) } else { shown(value, key.value == "URL", out) }
+}
+
+/// The setting of ours that `key` is.
+fn known(key: &[u8]) -> Option<&'static Key> {
+    let name = our_name(key)?;
+    KEYS.iter().find(|key| same_key(name, key.name.as_bytes()))
+}
+
+/// Gives the pieces of `value` without the secrets in it. In what is or should be a URL, more may be one.
+fn shown(value: &[u8], is_url: bool, out: &mut Out<'_>) -> Result<(), Error> {
     if value.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"data:")) {
         out(b"data:")?;
         return out(MASK.as_bytes());
@@ -183,11 +198,11 @@ fn shown(value: &[u8], is_ours: bool, out: &mut Out<'_>) -> Result<(), Error> {
         }
         rest = behind;
     }
-    no_url(rest, is_ours, out)
+    no_url(rest, is_url, out)
 }
 
 /// What has no `://`, though it may have been meant to: `user:password@host`, `iscsi:user:password@host`, `host/path?token`.
-fn no_url(text: &[u8], is_ours: bool, out: &mut Out<'_>) -> Result<(), Error> {
+fn no_url(text: &[u8], is_url: bool, out: &mut Out<'_>) -> Result<(), Error> {
     let is_path = text.starts_with(b"/") || text.starts_with(b"file:");
     let scheme = SCHEMES.iter().find(|scheme| text.starts_with(scheme)).map_or(0, |scheme| scheme.len());
     let (scheme, mut rest) = text.split_at(scheme.min(text.len()));
@@ -195,14 +210,14 @@ fn no_url(text: &[u8], is_ours: bool, out: &mut Out<'_>) -> Result<(), Error> {
     if let Some(at) = rest.iter().rposition(|b| *b == b'@')
         && let (before, host) = rest.split_at(at)
         && !before.is_empty()
-        && (before.contains(&b':') || is_ours && !is_path)
+        && (before.contains(&b':') || is_url && !is_path)
     {
         out(MASK.as_bytes())?;
         rest = host;
     }
     let (path, query) = split_at_any(rest, b"?#");
     named(path, out)?;
-    if is_ours || query.starts_with(b"?") && query.contains(&b'=') {
+    if is_url || query.starts_with(b"?") && query.contains(&b'=') {
         return masked_query(query, out);
     }
     named(query, out)
@@ -251,12 +266,10 @@ fn split_at_any<'a>(text: &'a [u8], ends: &[u8]) -> (&'a [u8], &'a [u8]) {
 /// Whether `value` of `key` is a secret as a whole.
 fn is_secret(key: &[u8], value: &[u8]) -> bool {
     let may_be = || !is_plain(value) && !begins_with_scheme(value);
-    match our_name(key) {
-        Some(name) => match KEYS.iter().find(|key| same_key(name, key.name.as_bytes())) {
-            Some(key) => key.is_masked(),
-            None => may_be(),
-        },
-        None => is_telling(key) || is_nearly_ours(key) && may_be(),
+    match (known(key), our_name(key)) {
+        (Some(key), _) => key.is_masked(),
+        (None, Some(_)) => may_be(),
+        (None, None) => is_telling(key) || is_nearly_ours(key) && may_be(),
     }
 }
 
@@ -372,7 +385,7 @@ mod tests {
             "BOOT_IMAGE=(hd0,gpt2)/@/boot/vmlinuz root=UUID=1-2 rootflags=subvol=@home ro quiet",
             "systemd.unit=getty@tty1.service rd.vconsole.keymap=us iommu.passthrough=1 ip=1.2.3.4::1.2.3.1:24:h:eth0:none",
             "rd.luks.uuid=1 rd.lvm.lv=a/b rd.retry=30 rd.repart.x=y rd.net.timeout.carrier=5 console=ttyS0,115200n8",
-            "rd.report.timeout=5 rd.report.key=/k.pem rd.report.pin=sha256:AAAA rd.report.ssh.key='ssh-ed25519 AAAA'",
+            "rd.report.timeout=5 rd.report.key=/k.pem rd.report.pin=sha256:AAAA rd.report.ssh.key='ssh-ed25519 AAAA me@host'",
             "a  b\tc\nd",
         ] {
             assert_eq!(redacted(line), line);

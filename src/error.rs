@@ -106,8 +106,6 @@ pub enum TlsError {
     DirectoryConstraint,
     /// The chain has more certificates, or more ways through them, than are tried.
     TangledChain,
-    /// The peer sent none.
-    NoCertificate,
     /// The certificate cannot be read.
     BadCertificate,
     /// The peer speaks TLS 1.1 or older alone.

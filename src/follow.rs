@@ -1,22 +1,25 @@
 //! The journal sent while it grows: to each sink what it has not got yet, in parts, as soon as there is something.
 //!
 //! What a sink has is a place in the journal ([`Positions`]), which moves on when a part was delivered. Each part is sent by a process of
-//! its own, a copy of this one that has opened the journal for it: none of them grows, and one that dies takes nothing with it. A part that
+//! its own, a copy of this one for which the journal was opened: none of them grows, and one that dies takes nothing with it. A part that
 //! was not delivered is made again, with what has come meanwhile.
 
 use crate::delivery::{DELIVERED, UNDELIVERED};
 use crate::error::{Error, JournalError};
 use crate::http::client::{Heard, Outcome};
 use crate::http::retry;
-use crate::journal::position::Positions;
-use crate::journal::source::{PLACES, Source};
+use crate::journal::files::{Journal, PLACES};
+use crate::journal::position::{POSITIONS_LEN, Positions};
+use crate::journal::source::Source;
 use crate::journal::sync;
 use crate::sys::Errno;
 use crate::sys::file::Root;
-use crate::sys::process::{Child, Ended, Stop, WORDS_MAX};
+use crate::sys::process::{self, Child, Ended, Stop, WORDS_MAX};
+use crate::sys::sandbox::{self, Reach};
 use crate::sys::time::Deadline;
 use crate::sys::watch::{CHANGE, STOP, Watch};
 use crate::words::Event;
+use alloc::vec::Vec;
 
 /// Milliseconds between the first change and the part that it goes with: what is logged comes in bursts, and a part costs a connection.
 const GATHER_MS: u64 = 500;
@@ -39,6 +42,10 @@ const ASKED_MAX_S: u32 = 600;
 
 /// Exit status of a process whose error will not pass by itself.
 const REFUSED: u8 = 2;
+/// Exit status of a process that found nothing new.
+const NOTHING: u8 = 3;
+/// Milliseconds for looking whether there is something new, and at the end. Where that is not enough, something may be.
+const LOOK_MS: (u64, u64) = (2_000, 100);
 
 /// Where journald takes messages: there will be files, and the kernel's log will be in them.
 const JOURNALD: &str = "run/systemd/journal/socket";
@@ -77,11 +84,10 @@ struct UnderWay {
     child: Child,
     begun: Deadline,
     deadline: Deadline,
-    entries: u64,
 }
 
 /// What sends a part to the sink of a number.
-pub type Send<'s> = dyn FnMut(usize, &Part, &mut Source, &mut [u8; WORDS_MAX]) -> (u8, usize) + 's;
+pub type Send<'s> = dyn FnMut(usize, &Part, Journal, &mut Positions, &mut Vec<u8>) -> u8 + 's;
 
 impl Follower {
     /// A sink that has nothing yet; a device is told the end.
@@ -120,49 +126,39 @@ impl Follower {
         }
     }
 
-    /// Begins a part with what is new, for the sink of this number.
+    /// Begins a part with what is new, for the destination of this number.
     fn begin(
         &mut self,
         number: usize,
-        source: &mut Source,
+        root: &Root,
+        journal: &mut Journal,
         end: Option<Deadline>,
         send: &mut Send<'_>,
     ) -> Result<(), Errno> {
-        self.is_due = false;
+        (self.is_due, self.is_whole) = (false, false);
         self.is_last = end.is_some();
-        let entries = source.begin_at(&mut self.at);
-        if entries == 0 && !(self.is_last && self.is_device) {
-            self.is_whole = true;
-            return Ok(());
-        }
-        self.is_whole = false;
         let begun = Deadline::after_ms(0);
         let deadline = begun.later_ms(if self.is_device { DEVICE_MS } else { PART_MS });
         let deadline = end.map_or(deadline, |end| deadline.min(end));
         let part = Part { number: self.parts.saturating_add(1), deadline, is_last: self.is_last };
-        let child = Child::spawn(&mut |said| {
-            // That was said with the first one.
-            if part.number > 1 {
-                source.forget_skipped();
-            }
-            send(number, &part, source, said)
-        });
-        self.under_way = Some(UnderWay { child: child?, begun, deadline, entries });
+        let at = &mut self.at;
+        let child = Child::spawn_long(&mut |out| send(number, &part, journal.take(root), at, out));
+        self.under_way = Some(UnderWay { child: child?, begun, deadline });
         Ok(())
     }
 
     /// Takes note of how a part has ended.
     fn end(&mut self, under_way: UnderWay, tell: &mut dyn FnMut(Event<'_>)) {
-        let mut words = [0; WORDS_MAX];
-        let UnderWay { child, begun, entries, .. } = under_way;
-        let (ended, len) = child.wait(&Stop::none(), Deadline::after_ms(GRACE_MS), &mut words);
-        let said = words.get(..len).and_then(|said| said.split_last_chunk());
-        let (said, [key_lines, asked @ ..]) = said.unwrap_or((&[], &[0; TAIL]));
+        let mut answer = [0; ANSWER_MAX];
+        let UnderWay { child, begun, .. } = under_way;
+        let (ended, len) = child.wait(&Stop::none(), Deadline::after_ms(GRACE_MS), &mut answer);
+        let (said, tail) = parts_of(answer.get(..len).unwrap_or_default());
         match ended {
+            Ended::Exit(NOTHING) => self.is_whole = true,
             Ended::Exit(DELIVERED) => {
-                self.at.move_to_end(*key_lines);
+                self.at = Positions::from_bytes(tail.positions);
                 self.parts = self.parts.saturating_add(1);
-                self.entries = self.entries.saturating_add(entries);
+                self.entries = self.entries.saturating_add(tail.entries);
                 self.failures = 0;
                 self.is_whole = true;
                 if core::mem::take(&mut self.is_down) {
@@ -171,7 +167,7 @@ impl Follower {
             }
             _ => {
                 self.fail(begun, if ended == Ended::Exit(REFUSED) { REFUSED_FACTOR } else { 1 });
-                let asked_s = u32::from_le_bytes(*asked).min(ASKED_MAX_S);
+                let asked_s = tail.asked_s.min(ASKED_MAX_S);
                 self.due = self.due.max(Deadline::after_ms(u64::from(asked_s).saturating_mul(1000)));
                 self.tell_down(Ok(ended), core::str::from_utf8(said).unwrap_or_default(), tell);
             }
@@ -192,29 +188,110 @@ impl Follower {
     }
 }
 
-/// Bytes behind the words of a part's process: what it knows of a private key's lines, and the seconds that the server asked for.
-const TAIL: usize = 5;
+/// Bytes behind the words of a part's process and the places in the journal where it ended: how many bytes these are, the entries sent, and
+/// the seconds that the server asked for.
+const TAIL: usize = 2 + 8 + 4;
+/// Bytes of all that it says.
+const ANSWER_MAX: usize = WORDS_MAX + POSITIONS_LEN + TAIL;
 
-/// What a part's process says and gives, when `len` bytes of words are in `said`.
+/// What a part's process says beside its words. It is only passed on: nobody but the next one looks into the positions.
+#[derive(Default)]
+struct Tail<'a> {
+    positions: &'a [u8],
+    entries: u64,
+    asked_s: u32,
+}
+
+/// Adds to the words of a part's process what else it says; returns its exit status.
 pub fn answer(
     result: &Result<Outcome, Error>,
     heard: &Heard,
-    source: &Source,
-    said: &mut [u8; WORDS_MAX],
-    len: usize,
-) -> (u8, usize) {
-    let len = len.min(WORDS_MAX - TAIL);
-    let [a, b, c, d] = u32::try_from(heard.retry_after_s.unwrap_or(0)).unwrap_or(u32::MAX).to_le_bytes();
-    if let Some(tail) = said.get_mut(len..).and_then(|rest| rest.first_chunk_mut::<TAIL>()) {
-        *tail = [source.key_lines(), a, b, c, d];
-    }
-    let status = match result {
+    positions: &Positions,
+    key_lines: u8,
+    entries: u64,
+    out: &mut Vec<u8>,
+) -> u8 {
+    let mut buf = [0; POSITIONS_LEN];
+    let len = positions.end_to_bytes(key_lines, &mut buf).min(POSITIONS_LEN);
+    out.extend_from_slice(buf.get(..len).unwrap_or_default());
+    out.extend_from_slice(&(len as u16).to_le_bytes());
+    out.extend_from_slice(&entries.to_le_bytes());
+    out.extend_from_slice(&u32::try_from(heard.retry_after_s.unwrap_or(0)).unwrap_or(u32::MAX).to_le_bytes());
+    match result {
         Ok(_) => DELIVERED,
+        Err(Error::Journal(JournalError::None)) => NOTHING,
         Err(e) if retry::is_transient(*e) => UNDELIVERED,
         Err(_) => REFUSED,
-    };
-    (status, len.saturating_add(TAIL))
+    }
 }
+
+/// Takes apart what such a process has said; nothing of it is there if it died.
+fn parts_of(said: &[u8]) -> (&[u8], Tail<'_>) {
+    let parts = || {
+        let (rest, asked) = said.split_last_chunk()?;
+        let (rest, entries) = rest.split_last_chunk()?;
+        let (rest, len) = rest.split_last_chunk()?;
+        let (words, positions) = rest.split_at_checked(rest.len().checked_sub(u16::from_le_bytes(*len).into())?)?;
+        let (entries, asked_s) = (u64::from_le_bytes(*entries), u32::from_le_bytes(*asked));
+        Some((words, Tail { positions, entries, asked_s }))
+    };
+    parts().unwrap_or_default()
+}
+
+/// What a look at the journal found.
+struct News {
+    /// Bit n: there may be something new for the nth follower.
+    bits: u32,
+    is_log: bool,
+    /// Whether there is no journal yet, or that cannot be told.
+    none: Option<JournalError>,
+}
+
+/// Looks whether there is something new: in a process of its own, which has given up its rights.
+fn look(root: &Root, journal: &mut Journal, followers: &mut [Follower], stop: &Stop, until: Deadline) -> News {
+    // Nobody knows: those who send find out.
+    const UNKNOWN: News = News { bits: u32::MAX, is_log: false, none: None };
+    let child = Child::spawn(&mut |said| {
+        let journal = journal.take(root);
+        process::leave_stdio();
+        sandbox::enter(root, Reach::Nothing);
+        let status = match Source::new(journal, true, until) {
+            Ok(mut source) => {
+                let mut bits = 0u32;
+                for (number, follower) in followers.iter_mut().enumerate() {
+                    bits |= u32::from(source.begin_at(&mut follower.at) > 0) << number;
+                }
+                if let Some(bytes) = said.first_chunk_mut() {
+                    *bytes = bits.to_le_bytes();
+                }
+                if source.is_log() { LOG } else { FILES }
+            }
+            Err(JournalError::None) => NONE,
+            Err(JournalError::Open(_)) => UNREADABLE,
+        };
+        (status, 4)
+    });
+    let mut bits = [0; 4];
+    let Ok((Ended::Exit(status), 4)) = child.map(|child| child.wait(stop, until, &mut bits)) else { return UNKNOWN };
+    let none = match status {
+        FILES => None,
+        // There will be files, and the kernel's log in them.
+        LOG if root.node(JOURNALD).is_err() => None,
+        LOG | NONE => Some(JournalError::None),
+        UNREADABLE => Some(JournalError::Open(Errno::IO)),
+        _ => return UNKNOWN,
+    };
+    News { bits: u32::from_le_bytes(bits), is_log: status == LOG && none.is_none(), none }
+}
+
+/// Exit statuses of a process that looks: what it found.
+const FILES: u8 = 0;
+/// See [`FILES`].
+const LOG: u8 = 1;
+/// See [`FILES`].
+const NONE: u8 = 2;
+/// See [`FILES`].
+const UNREADABLE: u8 = 3;
 
 /// Follows the journal until `stop` says that it is enough, or the initramfs in which it began is left; then sends what is left, within a
 /// second. Gives whether all of it was delivered.
@@ -228,29 +305,33 @@ pub fn follow(
 ) -> bool {
     let mut watch = Watch::new(root.file("dev/kmsg").ok());
     let mut tick = Deadline::after_ms(0);
-    let mut end = None;
+    let no_stop = Stop::none();
+    let mut end: Option<Deadline> = None;
     loop {
         if followers.iter().any(|follower| follower.wants(end.is_some())) {
             // Watched first, so that no change is missed.
             PLACES.iter().for_each(|place| watch.add(root, place));
             watch.clear();
-            let mut source = open(root);
-            watch.is_log_watched = source.as_ref().is_ok_and(Source::is_log);
-            tick = Deadline::after_ms(if source.is_ok() { TICK_MS.0 } else { TICK_MS.1 });
+            let mut journal = Journal::open(root);
+            let until = match end {
+                Some(end) => end.step_ms(LOOK_MS.1),
+                None => Deadline::after_ms(LOOK_MS.0),
+            };
+            let news = look(root, &mut journal, followers, if end.is_some() { &no_stop } else { stop }, until);
+            watch.is_log_watched = news.is_log;
+            tick = Deadline::after_ms(if news.none.is_none() { TICK_MS.0 } else { TICK_MS.1 });
             for (number, follower) in followers.iter_mut().enumerate().filter(|(_, f)| f.wants(end.is_some())) {
                 let begun = Deadline::after_ms(0);
-                match &mut source {
-                    Ok(source) => {
-                        if let Err(e) = follower.begin(number, source, end, send) {
-                            follower.fail(begun, 1);
-                            follower.tell_down(Err(e), "", &mut |event| tell(number, event));
-                        }
-                    }
-                    // There is nothing yet, or it cannot be told.
-                    Err(e) => {
-                        (follower.is_due, follower.is_last) = (false, end.is_some());
-                        follower.is_whole = *e == JournalError::None;
-                    }
+                let is_end = end.is_some() && follower.is_device && news.none.is_none();
+                if news.none.is_some() || news.bits & 1 << number == 0 && !is_end {
+                    // There is nothing new, or no journal yet, or it cannot be told.
+                    (follower.is_due, follower.is_last) = (false, end.is_some());
+                    follower.is_whole = news.none.is_none_or(|e| e == JournalError::None);
+                    continue;
+                }
+                if let Err(e) = follower.begin(number, root, &mut journal, end, send) {
+                    follower.fail(begun, 1);
+                    follower.tell_down(Err(e), "", &mut |event| tell(number, event));
                 }
             }
         }
@@ -290,12 +371,4 @@ pub fn follow(
         tell(number, Event::End(follower.parts, follower.entries, follower.is_whole));
     }
     followers.iter().all(|follower| follower.is_whole)
-}
-
-/// The journal now; the kernel's log only where no journald is.
-fn open(root: &Root) -> Result<Source, JournalError> {
-    Source::open(root).and_then(|source| match source.is_log() && root.node(JOURNALD).is_ok() {
-        true => Err(JournalError::None),
-        false => Ok(source),
-    })
 }

@@ -14,6 +14,9 @@ use crate::http::client::{Body, Heard, Outcome};
 use crate::http::proxy;
 use crate::http::url::Url;
 use crate::interlock::{self, Lock};
+use crate::journal::files::Journal;
+#[cfg(feature = "follow")]
+use crate::journal::position::Positions;
 use crate::journal::source::Source;
 use crate::journal::{self, units};
 use crate::net::trust::{CertFacts, Scan, Trust, scan};
@@ -64,6 +67,11 @@ const JOBS_MAX: usize = SINKS_MAX + cloud::SERVICES_MAX;
 const _: () = assert!(SINKS_MAX + cloud::SERVICES.len() <= fallback::STARTED);
 /// Milliseconds that journald is given to write what it holds.
 const SYNC_MS: u64 = 1_000;
+/// Milliseconds that the status waits for the journal at most, and the part of the report's time; whatever the journal holds, the status
+/// is on its way after that.
+const LOOK_MS: u64 = 5_000;
+/// See [`LOOK_MS`].
+const LOOK_PART: u64 = 3;
 /// Milliseconds that a line on standard error is waited for.
 const LINE_MS: u64 = 250;
 /// Longest line that is printed.
@@ -439,6 +447,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let default_s = if goes_on { TIMEOUT_RUNNING_S } else { TIMEOUT_FAILED_S };
     let timeout_s = settings.timeout_s.map_or(default_s, u64::from);
     let deadline = Deadline::after_ms(timeout_s.saturating_mul(1000));
+    let look_until = deadline.step_ms((deadline.left_ms() / LOOK_PART).min(LOOK_MS));
     // A boot that goes on waits for no cloud, nor does an owner who set a time.
     let is_patient = settings.timeout_s.is_none() && !goes_on;
     let patient_since = is_patient.then(|| Deadline::after_ms(0));
@@ -481,20 +490,25 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         let other = |end: &State| *end != state && !arguments.force && interlock::has_sent(root, *end, number);
         !lock.has_sent(number) && ![State::Failed, State::Succeeded].iter().any(other)
     });
-    let mut source = open_journal(root, state, &settings, &sinks, deadline, &mut warnings);
-    print_warnings(&warnings);
+    let is_journal_sent = sinks.iter().any(|sink| sink.is_journal);
+    let mut journal = open_journal(root, state, is_journal_sent, look_until);
     let stop = Stop::listen();
+    let found = match state {
+        // Progress says nothing of units.
+        State::Running => Vec::new(),
+        _ => look(root, &mut journal, &settings, is_journal_sent, &stop, look_until, &mut warnings),
+    };
+    print_warnings(&warnings);
     if state == State::Succeeded && !arguments.force {
-        let mut words = [0; WORDS_MAX];
-        let unit = failed_unit(root, &mut source, &stop, deadline.step_ms(HEAD_START_MS), &mut words);
-        if unit.is_some() || interlock::is_reported(root, State::Failed, boot_id) {
-            say(&mut |line| words::no_success(unit, line));
+        let (unit, _) = units::verdict(&found);
+        if !unit.is_empty() || interlock::is_reported(root, State::Failed, boot_id) {
+            say(&mut |line| words::no_success(Some(unit).filter(|unit| !unit.is_empty()), line));
             lock.settle(false);
             return UNDELIVERED;
         }
     }
     let mut undelivered = bad;
-    let telling = Telling { run: &run, arguments, id: &id, deadline, patient_since, is_asked_for };
+    let telling = Telling { run: &run, arguments, id: &id, deadline, patient_since, is_asked_for, found: &found };
     let (statuses, journals) = sinks.split_at(sinks.iter().filter(|sink| !sink.waits()).count());
     let jobs = statuses.iter().map(Job::Sink).chain(clouds.iter().copied().map(Job::Cloud));
     let jobs: Bounded<Job<'_>, JOBS_MAX> = jobs.chain(journals.iter().map(Job::Sink)).collect();
@@ -511,7 +525,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         let mut work = |said: &mut [u8; WORDS_MAX]| {
             // What the others say is not for this one.
             children.clear();
-            telling.job(job, &mut source, &mut warnings, said)
+            telling.job(job, &mut journal, &mut warnings, said)
         };
         // Once told to end, it begins nothing new.
         let child = if stop.is_asked() { Err(Errno::CANCELED) } else { Child::spawn(&mut work) };
@@ -579,6 +593,8 @@ struct Telling<'a> {
     patient_since: Option<Deadline>,
     /// Whether the settings ask for a report, beside the cloud that was recognised.
     is_asked_for: bool,
+    /// What the journal says of units, encoded: see [`look`].
+    found: &'a [u8],
 }
 
 impl Telling<'_> {
@@ -586,7 +602,7 @@ impl Telling<'_> {
     fn job(
         &self,
         job: &Job<'_>,
-        source: &mut Result<Source, JournalError>,
+        journal: &mut Journal,
         warnings: &mut Warnings,
         said: &mut [u8; WORDS_MAX],
     ) -> (u8, usize) {
@@ -605,19 +621,21 @@ impl Telling<'_> {
         if job.is_fallback() {
             process::limit_file_size(fallback::SIZE_MAX);
         }
+        let journal = job.is_journal().then(|| journal.take(root));
         process::leave_stdio();
         sandbox::enter(root, job.reach());
+        let mut source = journal.map(|journal| Source::new(journal, settings.journal_redact, self.deadline));
         let mut delivery = run.delivery(self.deadline);
         let mut stats = Stats::default();
         let mut unknown = None;
-        let result = match (job, &mut *source) {
+        let result = match (job, &mut source) {
             (Job::Sink(sink), _) if sink.is_fallback() => {
                 device.unwrap_or(Err(Error::Output(Errno::NOENT))).and_then(|file| {
                     fallback::fetch(&mut delivery, &sink.target.url, self.id, settings.fallback_sha512, file)
                 })
             }
-            (Job::Sink(sink), Err(e)) if sink.is_journal => Err(Error::Journal(*e)),
-            (Job::Sink(sink), Ok(source)) if sink.is_journal => {
+            (_, Some(Err(e))) => Err(Error::Journal(*e)),
+            (Job::Sink(sink), Some(Ok(source))) => {
                 let (format, gzip) = (sink.target.format, sink.target.gzip);
                 let max = settings.journal_max;
                 let mut body = JournalBody { source, format, max, gzip, length: None, stats };
@@ -628,9 +646,9 @@ impl Telling<'_> {
                 }
                 result
             }
-            (job, source) => self.status(job, source, warnings, &mut local, &mut delivery),
+            (job, _) => self.status(job, warnings, &mut local, &mut delivery),
         };
-        let complaints = source.as_ref().ok().filter(|_| job.is_journal());
+        let complaints = source.as_ref().and_then(|source| source.as_ref().ok());
         put_into_words(&result, unknown, &job.wording(), &delivery.heard, &stats, complaints, said)
     }
 
@@ -639,20 +657,16 @@ impl Telling<'_> {
     fn status(
         &self,
         job: &Job<'_>,
-        source: &mut Result<Source, JournalError>,
         warnings: &mut Warnings,
         local: &mut Local,
         delivery: &mut Delivery<'_>,
     ) -> Result<Outcome, Error> {
         let (run, arguments) = (self.run, self.arguments);
-        // After a success that was not forced it is known already that none failed: the boot need not wait for it again.
-        let is_known = run.state == State::Succeeded && !arguments.force;
-        let failed = source.as_mut().ok().filter(|_| !is_known).map(units::failed);
-        if let Ok(source) = source {
-            complain(source, warnings);
+        let mut failed = units::Failed::decode(self.found, &mut |complaint| warnings.add(&[complaint]));
+        if run.state == State::Succeeded {
+            // What it said of a try that was repeated.
+            failed.ignition.clear();
         }
-        // All is read: its buffers make room for those of the session.
-        *source = Err(JournalError::None);
         let mut report = Report {
             id: self.id,
             state: run.state,
@@ -661,7 +675,7 @@ impl Telling<'_> {
             code: arguments.code,
             platform: run.platform.map(|platform| platform.name).filter(|name| *name != "none"),
             facts: &run.facts,
-            failed: failed.as_ref(),
+            failed: Some(&failed),
             cmdline: run.cmdline,
             warnings,
         };
@@ -719,20 +733,36 @@ fn follow(root: &Root) -> u8 {
         return UNDELIVERED;
     };
     let stop = Stop::listen();
-    let mut send = |number: usize, part: &Part, source: &mut Source, said: &mut [u8; WORDS_MAX]| {
-        let Some(sink) = sinks.get(number) else { return (UNDELIVERED, 0) };
+    let mut send = |number: usize, part: &Part, journal: Journal, positions: &mut Positions, out: &mut Vec<u8>| {
+        let Some(sink) = sinks.get(number) else { return UNDELIVERED };
         let device = sink.target.kind.is_device().then(|| device::open(root, &sink.target.url, part.deadline));
         process::leave_stdio();
         sandbox::enter(root, Job::Sink(sink).reach());
         let mut delivery = run.delivery(part.deadline);
         delivery.part = Some(part.number);
-        source.restart(settings.journal_redact);
-        let (format, gzip, max) = (sink.target.format, sink.target.gzip, settings.journal_max);
-        let mut body = JournalBody { source, format, max, gzip, length: None, stats: Stats::default() };
-        let result = send_journal(&device, part.is_last, &mut delivery, sink, &id, &mut body);
+        let mut said = [0; WORDS_MAX];
+        let result = Source::new(journal, settings.journal_redact, part.deadline).map_err(Error::Journal);
+        let result = result.and_then(|mut source| {
+            if part.number > 1 {
+                // That was said with the first one.
+                source.forget_skipped();
+            }
+            if source.begin_at(positions) == 0 && !(part.is_last && device.is_some()) {
+                return Err(Error::Journal(JournalError::None));
+            }
+            let (format, gzip, max) = (sink.target.format, sink.target.gzip, settings.journal_max);
+            let stats = Stats::default();
+            let mut body = JournalBody { source: &mut source, format, max, gzip, length: None, stats };
+            let result = send_journal(&device, part.is_last, &mut delivery, sink, &id, &mut body);
+            let stats = body.stats;
+            result.map(|outcome| (outcome, stats, source.key_lines()))
+        });
+        let (stats, key_lines) = result.map_or((Stats::default(), 0), |(_, stats, key_lines)| (stats, key_lines));
+        let result = result.map(|(outcome, ..)| outcome);
         let (_, len) =
-            put_into_words(&result, None, &Job::Sink(sink).wording(), &delivery.heard, &body.stats, None, said);
-        follow::answer(&result, &delivery.heard, source, said, len)
+            put_into_words(&result, None, &Job::Sink(sink).wording(), &delivery.heard, &stats, None, &mut said);
+        out.extend_from_slice(said.get(..len).unwrap_or_default());
+        follow::answer(&result, &delivery.heard, positions, key_lines, stats.entries, out)
     };
     let mut tell = |number: usize, event: words::Event<'_>| {
         let Some(sink) = sinks.get(number) else { return };
@@ -763,11 +793,6 @@ fn is_stuck(root: &Root, after_s: u32) -> bool {
     }
     Keys::none().pressed(Deadline::after_boot_ms(u64::from(after_s).saturating_mul(1000)));
     is_initramfs(root)
-}
-
-/// What could not be read of the journal so far, as warnings.
-fn complain(source: &Source, warnings: &mut Warnings) {
-    for_each_complaint(source, &mut |complaint| warnings.add(&[complaint]));
 }
 
 /// Waits for a sink's process and prints its line; gives how it ended.
@@ -815,57 +840,83 @@ fn finish(
     placed.and(ended)
 }
 
-/// The journal as it is now, if a sink or the status wants it; asked of journald to be written first, so that a line that was logged just
-/// before is in it.
-fn open_journal(
-    root: &Root,
-    state: State,
-    settings: &Settings<'_>,
-    sinks: &[SinkOf<'_>],
-    deadline: Deadline,
-    warnings: &mut Warnings,
-) -> Result<Source, JournalError> {
-    let is_sent = sinks.iter().any(|sink| sink.is_journal);
-    // Progress says nothing of units.
+/// The journal as it is now, if a destination or the status wants it; asked of journald to be written first, so that a line that was
+/// logged just before is in it. It is opened and not read: whoever reads it has given up its rights.
+fn open_journal(root: &Root, state: State, is_sent: bool, look_until: Deadline) -> Journal {
     if !is_sent && state == State::Running {
-        return Err(JournalError::None);
+        return Journal::default();
     }
-    journal::sync::sync(root, deadline.step_ms(SYNC_MS));
-    let mut opened = Source::open(root);
-    match &mut opened {
-        Ok(source) => source.restart(settings.journal_redact),
-        Err(e) if is_sent => {
-            let mut buf = [0; COMPLAINT_MAX];
-            let mut text = Text::new(&mut buf);
-            words::error(Error::Journal(*e), &CertFacts::default(), &mut text);
-            warnings.add(&["journal: ", text.as_str()]);
-        }
-        Err(_) => {}
-    }
-    opened
+    journal::sync::sync(root, look_until.step_ms(SYNC_MS.min(look_until.left_ms() / 2)));
+    Journal::open(root)
 }
 
-/// The name of a unit that failed, as far as the journal tells, put into `words`. Looked for by a process of its own, which has given up all
-/// that it does not need, as those of the sinks have.
-fn failed_unit<'w>(
+/// What the journal says of units, encoded ([`units::Failed`]), as far as that is found until a deadline. A process of its own looks, which
+/// has given up all its rights: one that hangs, crashes or is killed costs what it would have found and nothing else, which is said.
+fn look(
     root: &Root,
-    source: &mut Result<Source, JournalError>,
+    journal: &mut Journal,
+    settings: &Settings<'_>,
+    is_sent: bool,
     stop: &Stop,
-    deadline: Deadline,
-    words: &'w mut [u8; WORDS_MAX],
-) -> Option<&'w str> {
-    let child = Child::spawn(&mut |said| {
+    until: Deadline,
+    warnings: &mut Warnings,
+) -> Vec<u8> {
+    let (begun, ms) = (Deadline::after_ms(0), until.left_ms());
+    let part = |eighths: u64| begun.later_ms((ms / 8).saturating_mul(eighths));
+    let child = Child::spawn_long(&mut |out| {
+        let journal = journal.take(root);
         process::leave_stdio();
         sandbox::enter(root, Reach::Nothing);
-        let failed = source.as_mut().ok().map(units::failed);
-        let mut name = Text::new(said);
-        if let Some(unit) = failed.as_ref().and_then(|failed| failed.units.first()) {
-            name.str(core::str::from_utf8(&unit.name).unwrap_or("a unit"));
+        match Source::new(journal, settings.journal_redact, part(6)) {
+            Ok(mut source) => {
+                let failed = units::failed(&mut source, part(4), part(7));
+                failed.encode(&mut |complain| for_each_complaint(&source, complain), out);
+            }
+            Err(e) => {
+                let mut buf = [0; COMPLAINT_MAX];
+                let mut text = Text::new(&mut buf);
+                text.str("journal: ");
+                words::error(Error::Journal(e), &CertFacts::default(), &mut text);
+                // An image without a journal is none of which something would be missing.
+                let is_unknown = e != JournalError::None;
+                let failed = units::Failed { is_late: is_unknown, ..units::Failed::default() };
+                failed.encode(
+                    &mut |complain| {
+                        if is_sent || is_unknown {
+                            complain(text.as_str());
+                        }
+                    },
+                    out,
+                );
+            }
         }
-        (DONE, name.as_bytes().len())
+        DONE
     });
-    let (_, len) = child.ok()?.wait(stop, deadline, words);
-    words.get(..len).and_then(|name| core::str::from_utf8(name).ok()).filter(|name| !name.is_empty())
+    let mut found = vec![0; units::ENCODED_MAX];
+    let ended = child.map(|child| child.wait(stop, until, &mut found));
+    let mut buf = [0; COMPLAINT_MAX];
+    let mut why = Text::new(&mut buf);
+    match ended {
+        Ok((Ended::Exit(DONE), len)) => {
+            found.truncate(len);
+            if units::verdict(&found).1 {
+                why.str("the journal was not read to its end in time");
+            }
+        }
+        Ok((ended, _)) => {
+            found.clear();
+            words::ended("the journal was not read", ended, &mut why);
+        }
+        Err(e) => {
+            found.clear();
+            words::no_process("the journal was not read", e, &mut why);
+        }
+    }
+    if !why.as_str().is_empty() {
+        warnings.add(&[why.as_str(), "; units may have failed that are not named here"]);
+    }
+    found.shrink_to_fit();
+    found
 }
 
 /// The verb `journal`. What may be seen of it is set as for the sinks.
@@ -881,8 +932,10 @@ fn print_journal(root: &Root, arguments: &Arguments) -> u8 {
         return UNDELIVERED;
     }
     journal::sync::sync(root, Deadline::after_ms(SYNC_MS));
-    let result = Source::open(root).map_err(Error::Journal).and_then(|mut source| {
-        source.restart(settings.journal_redact);
+    let journal = Journal::open(root).take(root);
+    sandbox::enter(root, Reach::Nothing);
+    let source = Source::new(journal, settings.journal_redact, Deadline::NEVER);
+    let result = source.map_err(Error::Journal).and_then(|mut source| {
         let (format, max) = (arguments.format, settings.journal_max);
         let gzip = arguments.gzip.then_some(gzip::LEVEL);
         let stats = Stats::default();

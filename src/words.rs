@@ -537,12 +537,6 @@ fn tls(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
             out.str(" of ").str(cert.name());
         }
     };
-    let chain = |out: &mut Text<'_>| {
-        out.str("the chain of the certificate");
-        if !cert.name().is_empty() {
-            out.str(" of ").str(cert.name());
-        }
-    };
     match error {
         TlsError::Expired => {
             subject(out);
@@ -583,30 +577,13 @@ fn tls(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
         TlsError::BadPin => {
             out.str("the server's key is none of those in rd.report.pin=, of which one is no sha256:BASE64; correct it")
         }
-        TlsError::BadSignature if cert.is_issuers => {
-            chain(out);
-            out.str(
-                " has a signature that is not by the key of its issuer: another CA of the same name, or somebody in between; \
-                 check rd.report.ca=",
-            )
-        }
         TlsError::BadSignature => {
-            out.str("the server's signature is not by the key of ");
+            out.str("a signature of ");
             subject(out);
-            out.str(": somebody may be in between")
+            out.str(" is wrong: somebody may be in between; check rd.report.ca=")
         }
-        TlsError::UnsupportedSignature => {
-            chain(out);
-            out.str(
-                " has a signature by an algorithm that is not supported (RSA, P-256 and P-384 with SHA-256, 384 and 512 \
-                 are); make a new one, or set rd.report.pin=",
-            )
-        }
-        TlsError::TangledChain => {
-            chain(out);
-            out.str(" is longer, or has more ways through it, than is tried; send fewer, or set rd.report.pin=")
-        }
-        TlsError::KeySize
+        TlsError::UnsupportedSignature
+        | TlsError::KeySize
         | TlsError::OldCertificate
         | TlsError::CriticalExtension
         | TlsError::WrongUsage
@@ -615,6 +592,7 @@ fn tls(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
         | TlsError::PathLength
         | TlsError::NameConstraint
         | TlsError::DirectoryConstraint
+        | TlsError::TangledChain
         | TlsError::BadCertificate => {
             subject(out);
             certificate(error, cert, out);
@@ -623,10 +601,9 @@ fn tls(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
         TlsError::OldVersion => {
             out.str("the server speaks no TLS 1.2 or 1.3; change the server, or use http:// in the URL")
         }
-        TlsError::NothingInCommon => out.str(
-            "no cipher suite, group or signature in common with the server, whose key must be RSA, P-256 or P-384; \
-                 change the server",
-        ),
+        TlsError::NothingInCommon => {
+            out.str("no cipher suite, group or signature in common with the server; change the server")
+        }
         TlsError::Alert(code) => {
             alert(code, out);
             out
@@ -648,7 +625,6 @@ fn tls(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
              paths need; that is not supported: let the server ask for it at once (Apache: SSLVerifyClient outside of \
              <Location>), and set rd.report.cert=",
         ),
-        TlsError::NoCertificate => out.str("the server shows no certificate; change the server"),
         TlsError::NotTls => out.str("the server does not speak TLS on this port; check port and https:// of the URL"),
         TlsError::HandshakeCut => out.str("the server closed the connection within the TLS handshake"),
         TlsError::Truncated => out.str("the connection ended without a TLS close: the answer may have been cut"),
@@ -682,6 +658,10 @@ fn certificate(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
             " is of X.509 version 1, which names no host; make one of version 3 with a subjectAltName \
              (openssl x509 -req -extfile), or set rd.report.pin="
         }
+        TlsError::UnsupportedSignature => {
+            " is signed by an algorithm that is not supported (RSA, P-256 and P-384 with SHA-256, 384 and 512 are); \
+             make a new one, or set rd.report.pin="
+        }
         TlsError::CriticalExtension => {
             " has a critical extension that is not supported; make one without it, or set rd.report.pin="
         }
@@ -693,7 +673,7 @@ fn certificate(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
              rd.report.ca= to this one, or rd.report.pin="
         }
         TlsError::IssuerNotCa => {
-            " is no CA (basicConstraints without CA:TRUE, or keyUsage without keyCertSign); let a CA sign, or set rd.report.pin="
+            " is no CA (basicConstraints without CA:TRUE); let a CA sign, or set rd.report.pin="
         }
         TlsError::PathLength => {
             " allows fewer CAs below it than there are (pathlen of basicConstraints); let a CA nearer to it sign, or set \
@@ -704,6 +684,9 @@ fn certificate(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
         }
         TlsError::DirectoryConstraint => {
             " has nameConstraints of directoryName, which are not supported; use another CA, or set rd.report.pin="
+        }
+        TlsError::TangledChain => {
+            " comes with more certificates, or more ways through them, than are tried; send fewer, or set rd.report.pin="
         }
         _ => " cannot be read as X.509 (RFC 5280); make a new one, or set rd.report.pin=",
     });

@@ -45,9 +45,6 @@ subjectAltName = DNS:localhost
 1.2.3.4.5 = critical,DER:0500
 [notca]
 basicConstraints = CA:FALSE
-[nosign]
-basicConstraints = critical,CA:TRUE
-keyUsage = critical,digitalSignature
 [pathlen]
 basicConstraints = critical,CA:TRUE,pathlen:0
 [onlycorp]
@@ -149,7 +146,6 @@ behind() {
     cat "$1inter.pem" >> "$1.pem"
 }
 behind notca notca inter
-behind nosign nosign inter
 behind onlycorp onlycorp inter
 behind directory directory inter
 behind weakca root rsa1024

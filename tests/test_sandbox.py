@@ -4,6 +4,7 @@ import errno
 import os
 import platform
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import tempfile
 import threading
 import unittest
 
-from peers import BINARY, MACHINE, Pki, Root, Server, children_of, sample
+from peers import BINARY, MACHINE, OK, PATIENCE, Pki, Root, Server, children_of, sample
 
 
 class Sandbox(unittest.TestCase):
@@ -63,8 +64,10 @@ class Sandbox(unittest.TestCase):
         return parent, children
 
     def test_before_the_first_byte_and_nothing_is_refused(self):
-        _, children = self.strace(self.root(Server(tls="p256")))
-        self.assertEqual(len(children), 2)
+        parent, children = self.strace(self.root(Server(tls="p256")))
+        # One that looks at the journal, the status', and the journal's.
+        self.assertEqual(len(children), 3)
+        self.assert_reads_no_journal(parent)
         for own in children:
             limited = next(n for n, call in enumerate(own) if "PR_SET_SECCOMP" in call)
             # Landlock is there since Linux 5.13; not every kernel has it built in.
@@ -79,6 +82,31 @@ class Sandbox(unittest.TestCase):
                     if "O_PATH" not in call and '"/dev/null"' not in call:
                         self.assertGreater(n, limited, call)
                 self.assertFalse(n > limited and "ENOSYS" in call, f"{call} is refused")
+
+    def assert_reads_no_journal(self, calls):
+        """The journal's files are read with this call alone: not by a process that has all its rights."""
+        limited = next((n for n, call in enumerate(calls) if "PR_SET_SECCOMP" in call), len(calls))
+        self.assertEqual([call for call in calls[:limited] if call.startswith("pread64")], [])
+
+    def test_who_has_all_rights_reads_no_journal(self):
+        def behave(connection, server):
+            connection.answer(OK)
+            self.heard.set()
+
+        root = self.root(Server(behave))
+        for verb in ("succeeded", "stuck", "journal", "follow"):
+            self.heard.clear()
+            trace = root.write("traces/parent", "")
+            process = subprocess.Popen(["strace", "-o", trace, BINARY, "--root", root.path, verb], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL)
+            if verb == "follow":
+                self.assertTrue(self.heard.wait(PATIENCE))
+                os.kill(children_of(process.pid)[0], signal.SIGTERM)
+            process.wait(PATIENCE)
+            with open(trace) as file:
+                calls = file.read().splitlines()
+            self.assertTrue(any("system.journal" in call for call in calls), verb)
+            self.assert_reads_no_journal(calls)
 
     def test_a_kernel_that_has_none_of_it(self):
         inject = []

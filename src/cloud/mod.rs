@@ -469,15 +469,16 @@ fn message(report: &Report<'_>) -> heapless::String<MESSAGE_MAX> {
         put(b"] ");
     }
     let ignition = report.failed.map(|failed| failed.ignition.as_slice()).filter(|text| !text.is_empty());
-    let unit = report.failed.and_then(|failed| failed.units.first());
+    // A success may have failed units that provisioning did without.
+    let unit = report.failed.filter(|_| report.state != State::Succeeded).and_then(|failed| failed.units.first());
     match (report.message.map(str::as_bytes).or(ignition), unit) {
         (Some(message), _) => put(message.trim_ascii()),
         (None, Some(unit)) => {
             put(&unit.name);
             put(b" failed");
-            if let Some(last) = unit.lines.last() {
+            if let Some(line) = unit.lines.first() {
                 put(b": ");
-                put(last);
+                put(line);
             }
         }
         (None, None) => put(match report.state {

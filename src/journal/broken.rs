@@ -151,7 +151,7 @@ fn cut_at_every_4_kib() {
     assert!(before > 500);
     // Shorter than its header, it is none.
     let folder = Folder::with_journals(&[(NAME, &original[..100])]);
-    assert!(crate::journal::source::Source::open(&folder.root()).is_err());
+    assert!(crate::journal::tests::open(&folder.root()).is_err());
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn flipped_bits() {
             let at = numbers.below(end);
             content[at] ^= 1 << numbers.below(8);
             let folder = Folder::with_journals(&[(NAME, &content)]);
-            let Ok(mut source) = crate::journal::source::Source::open(&folder.root()) else {
+            let Ok(mut source) = crate::journal::tests::open(&folder.root()) else {
                 assert!(at < 208, "{name} {at}");
                 continue;
             };

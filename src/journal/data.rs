@@ -17,6 +17,7 @@ use super::xz::Xz;
 use super::zstd::Zstd;
 use crate::error::Error;
 use crate::sink::copy;
+use crate::sys::Errno;
 use crate::text;
 use alloc::boxed::Box;
 use alloc::vec;
@@ -33,6 +34,8 @@ const SCRATCH: usize = 16 * 1024;
 const INFLATED_MAX: u64 = 128 << 20;
 /// Bytes of uncompressed payload that a decoder can refer back to; a payload that is not longer is read whole or is broken.
 const HISTORY: u64 = 128 * 1024;
+/// A field that says that it is longer than this lies: journald takes none of more than 768 MiB.
+const FIELD_MAX: u64 = 4 << 30;
 /// Bytes of the mark at a cut payload's end.
 const MARK_MAX: usize = 80;
 /// Offsets below 256 TiB are told apart; the rest of a key is the file.
@@ -199,6 +202,10 @@ pub struct Data {
     masked: u64,
     /// Entries in which lines of a private key may follow, since one began in an entry of its own.
     key_lines: u8,
+    /// Bytes that are read of a payload at most.
+    limit: u64,
+    /// The last name that was looked for, and the payload that it is of: an entry can refer to one many times.
+    last_name: (u64, Name),
 }
 
 /// The decoders that are built in.
@@ -247,6 +254,49 @@ impl Data {
             redact: false,
             masked: 0,
             key_lines: 0,
+            limit: u64::MAX,
+            last_name: (0, Name::EMPTY),
+        }
+    }
+
+    /// From now on reads no more than so many bytes of a payload, [`HISTORY`] at least.
+    pub(super) fn set_limit(&mut self, limit: u64) {
+        self.limit = limit.max(HISTORY);
+    }
+
+    /// The name of field `index` of `entry`. Of a compressed payload, only the first block is uncompressed.
+    pub(super) fn name(&mut self, file: &JournalFile, entry: &Entry, index: u32) -> Result<Name, Unread> {
+        let at = self.payload_at(file, entry, index).ok_or(Unread::Broken)?;
+        let key = key(file, at);
+        if let Some(slot) = self.cache.get(slot_of(key)).filter(|slot| slot.key == key) {
+            return Ok(slot.name);
+        }
+        if self.last_name.0 == key {
+            return Ok(self.last_name.1);
+        }
+        let (field, _) = self.head(file, at)?;
+        let mut scan = NameScan::new();
+        // The error ends it: nothing behind the name is needed.
+        let _ = self.codecs.pour(&mut self.windows, file, &field, HISTORY, &mut |piece| {
+            scan.push(piece);
+            if scan.has_ended || scan.is_bad { Err(Error::Output(Errno::CANCELED)) } else { Ok(()) }
+        });
+        let (_, name) = scan.end()?;
+        self.last_name = (key, name);
+        Ok(name)
+    }
+
+    /// Reads the header of the data object whose payload is at `at`; returns the field, and how many entries refer to it.
+    fn head(&mut self, file: &JournalFile, at: u64) -> Result<(Field, u64), Unread> {
+        let mut buf = [0; DATA_LEN];
+        let head = file.header.data_len() as u64;
+        let windows = &mut self.windows;
+        let object = file.object(windows, at.saturating_sub(head), format::DATA, &mut buf).ok_or(Unread::Broken)?;
+        let stored = object.len.checked_sub(head).filter(|len| *len > 0).ok_or(Unread::Broken)?;
+        let codec = object.codec().ok_or(Unread::Broken)?;
+        match self.codecs.has(codec) {
+            true => Ok((Field { codec, ..Field::plain(at, stored) }, format::u64_at(&buf, 56).unwrap_or(0))),
+            false => Err(Unread::Codec),
         }
     }
 
@@ -344,7 +394,7 @@ impl Data {
             left = left.saturating_sub(piece.len() as u64);
             output(piece)
         };
-        self.codecs.pour(&mut self.windows, file, field, limited)?;
+        self.codecs.pour(&mut self.windows, file, field, self.limit, limited)?;
         // The file was cut since the field was looked at: the promised length must come nevertheless.
         while left > 0 {
             let n = left.min(64);
@@ -385,24 +435,16 @@ impl Data {
     /// Reads the header of the data object whose payload is at `at` and, once, the payload.
     #[inline(never)]
     fn look(&mut self, file: &JournalFile, at: u64) -> Result<Field, Unread> {
-        let Self { windows, cache, scratch, codecs, .. } = self;
-        let mut buf = [0; DATA_LEN];
-        let head = file.header.data_len() as u64;
-        let object = file.object(windows, at.saturating_sub(head), format::DATA, &mut buf).ok_or(Unread::Broken)?;
-        let stored = object.len.checked_sub(head).filter(|len| *len > 0).ok_or(Unread::Broken)?;
-        let codec = object.codec().ok_or(Unread::Broken)?;
-        if !codecs.has(codec) {
-            return Err(Unread::Codec);
-        }
-        let mut field = Field { codec, ..Field::plain(at, stored) };
+        let (mut field, references) = self.head(file, at)?;
+        let Self { windows, cache, scratch, codecs, limit, .. } = self;
         let key = key(file, at);
 
         // The last payload is kept, if it is not long, and short ones that many entries share are kept for longer.
-        let is_shared = stored < SLOT_LEN as u64 && format::u64_at(&buf, 56).is_some_and(|n| n > 1);
+        let is_shared = field.stored < SLOT_LEN as u64 && references > 1;
         let (mut scan, mut name, mut len) = (Scan::new(), NameScan::new(), 0usize);
         let (is_on, mut redact, mut shown) = (self.redact, Redact::new(), 0u64);
         scratch.key = 0;
-        let poured = codecs.pour(windows, file, &field, &mut |piece| {
+        let poured = codecs.pour(windows, file, &field, *limit, &mut |piece| {
             scan.push(piece);
             name.push(piece);
             if let Some(free) = scratch.bytes.get_mut(len..) {
@@ -482,29 +524,33 @@ impl Codecs {
         }
     }
 
-    /// Gives the payload of `field` to `output`. Deterministic: the same file gives the same bytes.
+    /// Gives the payload of `field` to `output`, at most `limit` bytes of it. Deterministic: the same file gives the same bytes.
     fn pour(
         &mut self,
         windows: &mut Windows,
         file: &JournalFile,
         field: &Field,
+        limit: u64,
         output: &mut Output,
     ) -> Result<Inflated, Error> {
-        let mut input = Input { windows, bytes: &file.bytes, at: field.at, left: field.stored };
+        let left = if field.codec == Codec::Plain { field.stored.min(limit) } else { field.stored };
+        let mut input = Input { windows, bytes: &file.bytes, at: field.at, left };
+        #[cfg(any(feature = "zstd", feature = "lz4", feature = "xz"))]
+        let max = INFLATED_MAX.min(limit);
         match field.codec {
             Codec::Plain => {
                 while let Some(piece) = input.piece() {
                     output(piece)?;
                 }
-                let len = field.stored.saturating_sub(input.left);
+                let len = left.saturating_sub(input.left);
                 Ok(Inflated { len, full: field.stored, is_whole: len == field.stored })
             }
             #[cfg(feature = "lz4")]
-            Codec::Lz4 => self.lz4.inflate(&mut input, INFLATED_MAX, output),
+            Codec::Lz4 => self.lz4.inflate(&mut input, max, output),
             #[cfg(feature = "xz")]
-            Codec::Xz => self.xz.inflate(&mut input, INFLATED_MAX, output),
+            Codec::Xz => self.xz.inflate(&mut input, max, output),
             #[cfg(feature = "zstd")]
-            Codec::Zstd => self.zstd.inflate(&mut input, INFLATED_MAX, output),
+            Codec::Zstd => self.zstd.inflate(&mut input, max, output),
             #[allow(unreachable_patterns)]
             _ => Ok(Inflated::BROKEN),
         }
@@ -512,6 +558,12 @@ impl Codecs {
 }
 
 impl Input<'_> {
+    /// Counts bytes that were uncompressed; returns whether the deadline has passed. See [`Windows::spend`].
+    #[cfg(any(feature = "zstd", feature = "lz4", feature = "xz"))]
+    pub(super) fn spend(&mut self, len: usize) -> bool {
+        self.windows.spend(len)
+    }
+
     /// The next bytes, as many as lie together; `None` at the end.
     fn piece(&mut self) -> Option<&[u8]> {
         let piece = self.windows.at(self.bytes, self.at);
@@ -600,7 +652,11 @@ fn slot_of(key: u64) -> usize {
 /// What is appended to a value that could not be given whole.
 fn mark(given: u64, full: u64, buf: &mut [u8; MARK_MAX]) -> &[u8] {
     let mut text = text::Text::new(buf);
-    text.str(" [cut by rdreport: ").dec(given).str(" of ").dec(full).str(" bytes]");
+    text.str(" [cut by rdreport: ").dec(given).str(" of ");
+    match full <= FIELD_MAX {
+        true => text.dec(full).str(" bytes]"),
+        false => text.str("an unknown number of bytes]"),
+    };
     let len = text.as_bytes().len();
     buf.get(..len).unwrap_or_default()
 }

@@ -5,8 +5,19 @@
 //! were found, the objects behind the last one are gone through one by one, which finds entries in the same order.
 
 use super::format::{self, ARRAY_LEN, ENTRY_LEN, Header, Id, OBJECT_LEN, Object};
-use super::window::{Bytes, Windows};
+use super::window::{Bytes, WINDOW, Windows};
 use alloc::boxed::Box;
+
+/// Bytes of one file in which entries are looked for beyond the entry arrays: as large as journald makes a file by default. Holes and
+/// whole objects do not count.
+const SEARCH_MAX: u64 = 128 << 20;
+/// What an object costs of these, however large it is.
+const OBJECT_COST: u64 = 64;
+/// Bytes of the smallest entry with its place in an entry array, by which a header's count of entries is told from nonsense.
+const ENTRY_MIN: u64 = ENTRY_LEN as u64 + 8;
+
+/// No journal file is larger: journald's have 128 MiB by default, and up to 4 GiB in its newer layout.
+const FILE_MAX: u64 = 64 << 30;
 
 /// Fields of one entry that are looked at. journald takes 1024 and adds its own.
 const ITEMS_MAX: u64 = 4096;
@@ -19,6 +30,8 @@ pub struct JournalFile {
     pub path: Box<[u8]>,
     /// Its header when it was opened.
     pub header: Header,
+    /// Whether the header promised more entries than the file has room for. Then nobody knows how many there were.
+    is_count_known: bool,
     /// Entries that are passed over at the beginning.
     skip: u64,
     walk: Walk,
@@ -51,8 +64,8 @@ pub enum Step {
     Entry(Entry),
     /// An entry that cannot be read, at this offset.
     Bad(u64),
-    /// The rest cannot be reached: where, and how many entries the header promises there.
-    Lost(u64, u64),
+    /// The rest cannot be reached: where, and how many entries that are, if the header can be believed.
+    Lost(u64, Option<u64>),
     /// All were given.
     End,
 }
@@ -73,6 +86,8 @@ struct Walk {
     seqnum: u64,
     /// The object to go on from, once the arrays are broken; [`DONE`] at the end.
     object: Option<u64>,
+    /// Bytes that may still be searched.
+    left: u64,
 }
 
 /// Past every object.
@@ -80,8 +95,12 @@ const DONE: Option<u64> = Some(u64::MAX);
 
 impl JournalFile {
     /// At the first entry of a file with this header.
-    pub fn new(bytes: Bytes, path: &[u8], header: Header) -> Self {
-        Self { bytes, path: path.into(), header, skip: 0, walk: Walk::start(&header) }
+    pub fn new(bytes: Bytes, path: Box<[u8]>, mut header: Header) -> Self {
+        // A file that was cut is shorter than its header knows.
+        let most = bytes.end().max(header.tail_object).min(FILE_MAX) / ENTRY_MIN;
+        let is_count_known = header.entries <= most;
+        header.entries = header.entries.min(most);
+        Self { bytes, path, header, is_count_known, skip: 0, walk: Walk::start(&header) }
     }
 
     /// From now on gives those entries only that come behind the first `skip` ones, up to as many as the header said, and not one that was
@@ -171,8 +190,9 @@ impl JournalFile {
         }
     }
 
-    /// Looks for an entry among the objects from `at` on. Where no object is, eight bytes further on may be one.
-    fn search(&mut self, windows: &mut Windows, mut at: u64) -> Step {
+    /// Looks for an entry among the objects from `at` on. Where no object is, eight bytes further on may be one; zeros are none.
+    fn search(&mut self, windows: &mut Windows, at: u64) -> Step {
+        let mut at = at.checked_next_multiple_of(8).unwrap_or(u64::MAX);
         let missing = self.header.entries.saturating_sub(self.walk.taken);
         let end = match self.header.tail_object {
             tail if tail > self.walk.entry && tail < self.bytes.end() => tail.saturating_add(1),
@@ -182,7 +202,14 @@ impl JournalFile {
             self.walk.object = DONE;
             return Step::End;
         }
-        while at < end {
+        while at < end && self.walk.left > 0 && !windows.is_late() {
+            let next = windows.skip_zeros(&self.bytes, at);
+            if next > at {
+                // A hole costs what its last window does.
+                self.walk.left = self.walk.left.saturating_sub(next.saturating_sub(at).min(WINDOW as u64));
+                at = next;
+                continue;
+            }
             let mut buf = [0; OBJECT_LEN];
             let object = match windows.copy(&self.bytes, at, &mut buf) {
                 true => Object::parse(&buf).filter(|object| format::is_object(&buf) && self.fits(at, object)),
@@ -192,7 +219,8 @@ impl JournalFile {
             let entry =
                 if is_entry { self.entry(windows, at).filter(|entry| entry.seqnum > self.walk.seqnum) } else { None };
             let len = if is_entry && entry.is_none() { 8 } else { object.map_or(8, |object| object.len) };
-            at = at.saturating_add(len.next_multiple_of(8));
+            at = at.saturating_add(len.checked_next_multiple_of(8).unwrap_or(len));
+            self.walk.left = self.walk.left.saturating_sub(len.min(OBJECT_COST));
             if let Some(entry) = entry {
                 self.walk.object = Some(at);
                 return self.give(entry);
@@ -200,7 +228,7 @@ impl JournalFile {
         }
         self.walk.object = DONE;
         self.walk.taken = self.header.entries;
-        Step::Lost(self.walk.entry, missing)
+        Step::Lost(self.walk.entry, self.is_count_known.then_some(missing))
     }
 
     /// The offset in the item of an entry or entry array object at `at`.
@@ -260,6 +288,6 @@ impl JournalFile {
 impl Walk {
     fn start(header: &Header) -> Self {
         let next_array = header.entry_array;
-        Self { array: 0, next_array, index: 0, count: 0, taken: 0, entry: 0, seqnum: 0, object: None }
+        Self { array: 0, next_array, index: 0, count: 0, taken: 0, entry: 0, seqnum: 0, object: None, left: SEARCH_MAX }
     }
 }

@@ -7,6 +7,7 @@ use super::file::Entry;
 use super::format::Id;
 use super::record::Record;
 use crate::sys::file::{File, Root};
+use crate::sys::time::Deadline;
 use crate::sys::{Errno, time};
 use crate::text;
 use alloc::boxed::Box;
@@ -16,8 +17,25 @@ use alloc::vec;
 const BUFFER: usize = 8192;
 /// Records that are read at most: the kernel's buffer holds a few thousand, 100,000 in the largest.
 const RECORDS_MAX: u32 = 1 << 18;
+/// Records between two looks at the clock.
+const RECORDS_STEP: u32 = 256;
 
-/// The kernel's log, as it was when it was opened.
+/// The kernel's log, opened and not looked into.
+pub(super) struct Log {
+    file: File,
+    boot_id: Id,
+}
+
+impl Log {
+    pub(super) fn open(root: &Root) -> Result<Self, Errno> {
+        let file = root.file("dev/kmsg")?;
+        let mut buf = [0; 64];
+        let boot_id = root.read("proc/sys/kernel/random/boot_id", &mut buf).map_or([0; 16], uuid);
+        Ok(Self { file, boot_id })
+    }
+}
+
+/// The kernel's log, as it was when it was looked into.
 pub(super) struct Kmsg {
     file: File,
     /// What was read and not used yet.
@@ -26,6 +44,9 @@ pub(super) struct Kmsg {
     end: usize,
     /// Records left to read, as far as that is known.
     left: u32,
+    /// When reading ends, and whether it has.
+    until: Deadline,
+    is_late: bool,
     /// The sequence numbers of the first record that is given, and of the one behind the last.
     first: u64,
     behind: u64,
@@ -35,14 +56,24 @@ pub(super) struct Kmsg {
 }
 
 impl Kmsg {
-    pub(super) fn open(root: &Root) -> Result<Self, Errno> {
-        let file = root.file("dev/kmsg")?;
-        let mut buf = [0; 64];
-        let boot_id = root.read("proc/sys/kernel/random/boot_id", &mut buf).map_or([0; 16], uuid);
+    /// Reads it once, to its end as it is now.
+    pub(super) fn read(Log { file, boot_id }: Log, until: Deadline) -> Option<Self> {
         let uptime = time::monotonic_ms().saturating_mul(1000);
         let booted = time::realtime_s().saturating_mul(1_000_000).saturating_sub(uptime);
         let buf = vec![0; BUFFER].into_boxed_slice();
-        let mut kmsg = Self { file, buf, start: 0, end: 0, left: 0, first: 0, behind: u64::MAX, boot_id, booted };
+        let mut kmsg = Self {
+            file,
+            buf,
+            start: 0,
+            end: 0,
+            left: 0,
+            until,
+            is_late: false,
+            first: 0,
+            behind: u64::MAX,
+            boot_id,
+            booted,
+        };
         // What is logged from now on is not read.
         kmsg.rewind();
         let mut record = Record::new();
@@ -51,7 +82,7 @@ impl Kmsg {
             behind = entry.seqnum;
         }
         kmsg.behind = behind;
-        Ok(kmsg)
+        Some(kmsg)
     }
 
     /// From now on gives records only from this sequence number on.
@@ -72,7 +103,10 @@ impl Kmsg {
     pub(super) fn next(&mut self, record: &mut Record) -> Option<Entry> {
         loop {
             self.left = self.left.checked_sub(1)?;
-            let len = self.fill()?;
+            if self.left.is_multiple_of(RECORDS_STEP) {
+                self.is_late |= self.until.passed();
+            }
+            let len = self.fill().filter(|_| !self.is_late)?;
             let text = self.buf.get(self.start..self.start.saturating_add(len)).unwrap_or_default();
             let entry = parse(text, record);
             self.start = self.start.saturating_add(len);
@@ -88,6 +122,11 @@ impl Kmsg {
                 return Some(entry);
             }
         }
+    }
+
+    /// Whether the deadline has passed, as far as was looked.
+    pub(super) fn is_late(&self) -> bool {
+        self.is_late
     }
 
     /// The sequence number behind that of the last record.

@@ -30,6 +30,7 @@ struct Block<'a, 'b, 'c> {
     done: u64,
     given: u64,
     end: u64,
+    is_late: bool,
 }
 
 impl Lz4 {
@@ -48,7 +49,8 @@ impl Lz4 {
         }
         let full = u64::from_le_bytes(size);
         let end = full.min(max);
-        let mut block = Block { input, buf: [0; INPUT], at: 0, len: 0, history, output, done: 0, given: 0, end };
+        let mut block =
+            Block { input, buf: [0; INPUT], at: 0, len: 0, history, output, done: 0, given: 0, end, is_late: false };
         block.run()?;
         block.flush()?;
         Ok(Inflated { len: block.done, full, is_whole: block.done == full })
@@ -58,7 +60,7 @@ impl Lz4 {
 impl Block<'_, '_, '_> {
     /// Decodes sequences until the end or something that cannot be.
     fn run(&mut self) -> Result<(), Error> {
-        while self.done < self.end {
+        while self.done < self.end && !self.is_late {
             let Some(token) = self.byte() else { break };
             let Some(literals) = self.length(u64::from(token >> 4)) else { break };
             for _ in 0..literals {
@@ -75,7 +77,7 @@ impl Block<'_, '_, '_> {
                 let from = self.done.saturating_sub(offset) as usize % HISTORY;
                 let byte = self.history.get(from).copied().unwrap_or(0);
                 self.push(byte)?;
-                if self.done >= self.end {
+                if self.done >= self.end || self.is_late {
                     break;
                 }
             }
@@ -116,6 +118,7 @@ impl Block<'_, '_, '_> {
         let start = self.given as usize % HISTORY;
         let len = self.done.saturating_sub(self.given) as usize;
         self.given = self.done;
+        self.is_late = self.input.spend(len);
         match self.history.get(start..start.saturating_add(len)) {
             Some(bytes) if !bytes.is_empty() => (self.output)(bytes),
             _ => Ok(()),

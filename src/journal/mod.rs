@@ -5,6 +5,7 @@
 
 pub mod data;
 pub mod file;
+pub mod files;
 pub mod format;
 #[cfg_attr(not(feature = "kmsg"), path = "without_kmsg.rs")]
 mod kmsg;

@@ -8,6 +8,7 @@
 
 use super::data::{Data, Field, Name, Output, Unread};
 use super::file::{Entry, JournalFile, Step};
+use super::files::{Journal, Opened, Skipped};
 use super::format::{BadHeader, Header, Id};
 use super::kmsg::Kmsg;
 #[cfg(feature = "follow")]
@@ -16,20 +17,14 @@ use super::record::Record;
 use super::window::Bytes;
 use crate::error::{Error, JournalError};
 use crate::sys::Errno;
-use crate::sys::file::{Folder, Root};
+use crate::sys::time::Deadline;
 use crate::text::Text;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-/// Where journald keeps files: volatile ones, which an initramfs has, and persistent ones.
-pub const PLACES: [&str; 2] = ["run/log/journal", "var/log/journal"];
 /// Files that cannot be read but can be sent as they are.
 const OTHERS_MAX: usize = 16;
-/// Bytes of a path: a place, a machine's folder, a name of up to 255.
-const PATH_MAX: usize = 320;
-/// Files that are read: each costs a descriptor and 250 bytes. Of more, those whose last entry is the newest.
-pub const FILES_MAX: usize = 64;
 
 /// The journal at the moment when it was opened: what is appended later is not read.
 pub struct Source {
@@ -61,6 +56,8 @@ pub(crate) struct Found(Problems, u64, u8);
 struct Problems {
     /// Entries that could not be read.
     entries: u64,
+    /// Whether there are more of which nobody knows how many.
+    is_more: bool,
     /// Fields that could not be read, their entry having been given without them.
     fields: u64,
     /// Fields whose compression is not built in.
@@ -69,27 +66,16 @@ struct Problems {
     first: Option<(u16, u64)>,
 }
 
-/// Files that are not read at all.
-#[derive(Clone, Copy, Default)]
-struct Skipped {
-    /// Files whose last entries are older than those of the [`FILES_MAX`] that are read.
-    older: u32,
-    /// Files that could not be opened or are no journal, and the first reason.
-    unreadable: u32,
-    errno: Option<Errno>,
-    /// Files that need what is not known here, and the unknown incompatible flags.
-    incompatible: u32,
-    flags: u32,
-}
-
 struct Stream {
     file: JournalFile,
     head: Option<Entry>,
 }
 
 impl Source {
-    /// Opens all journal files below `root`: of all machines, users and boots, online, archived and left over; or the kernel's log.
-    pub fn open(root: &Root) -> Result<Self, JournalError> {
+    /// Looks into what was opened, or, where no file can be read, into the kernel's log. Secrets are masked if `redact` says so. Nothing is
+    /// read after `until`. To be read, it must be rewound. This is for processes that have given up their rights.
+    pub fn new(journal: Journal, redact: bool, until: Deadline) -> Result<Self, JournalError> {
+        let Journal { files, log, skipped, errno, .. } = journal;
         let mut source = Self {
             files: Vec::new(),
             others: Vec::new(),
@@ -98,29 +84,31 @@ impl Source {
             last: None,
             record: Record::new(),
             problems: Problems::default(),
-            skipped: Skipped::default(),
+            skipped,
             key_lines: 0,
         };
-        let mut failure = JournalError::None;
-        for place in PLACES {
-            match root.folder(place).and_then(|folder| source.list(&folder, place.as_bytes(), true)) {
-                Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => {}
-                Err(errno) => failure = JournalError::Open(errno),
-            }
-        }
+        source.data.windows.set_deadline(until);
+        source.data.restart(redact);
+        files.into_iter().for_each(|opened| source.add(opened));
         if source.files.is_empty() {
-            if let (JournalError::None, Some(errno)) = (failure, source.skipped.errno) {
-                failure = JournalError::Open(errno);
-            }
-            match Kmsg::open(root) {
-                Ok(kmsg) => source.kmsg = Some(kmsg),
+            match log {
+                Some(log) => source.kmsg = Kmsg::read(log, until),
                 // Some files can be sent as they are.
-                Err(_) if !source.others.is_empty() => {}
-                Err(_) => return Err(failure),
+                None if !source.others.is_empty() => {}
+                None => return Err(errno.or(source.skipped.errno).map_or(JournalError::None, JournalError::Open)),
             }
         }
-        source.restart(true);
         Ok(source)
+    }
+
+    /// Reads until then from now on.
+    pub(super) fn set_deadline(&mut self, until: Deadline) {
+        self.data.windows.set_deadline(until);
+    }
+
+    /// Whether the deadline came before the end.
+    pub fn is_late(&self) -> bool {
+        self.data.windows.is_late() || self.kmsg.as_ref().is_some_and(Kmsg::is_late)
     }
 
     /// Starts again from the beginning. What comes is the same, byte for byte.
@@ -210,6 +198,9 @@ impl Source {
 
     /// The next entry.
     pub fn next_entry(&mut self) -> Option<Entry> {
+        if self.is_late() {
+            return None;
+        }
         if let Some(kmsg) = &mut self.kmsg {
             let next = kmsg.next(&mut self.record);
             self.last = next.or(self.last);
@@ -250,12 +241,32 @@ impl Source {
         };
         let count = match field {
             Ok(field) => return Some(field),
+            // It was not read to its end.
+            Err(_) if self.is_late() => return None,
             Err(Unread::Broken) => &mut self.problems.fields,
             Err(Unread::Codec) => &mut self.problems.compressed,
         };
         *count = count.saturating_add(1);
         self.problems.first.get_or_insert((entry.file, entry.at));
         None
+    }
+
+    /// The name of field `index` of `entry`, of which no more is read than that takes; broken ones are counted among the problems.
+    pub(crate) fn name(&mut self, entry: &Entry, index: u32) -> Option<Name> {
+        let name = match self.files.get(usize::from(entry.file)) {
+            Some(stream) => self.data.name(&stream.file, entry, index),
+            None => self.record.field(index).map(|field| field.name()),
+        };
+        match name {
+            Ok(name) => Some(name),
+            // It says why, and counts it.
+            Err(_) => self.field(entry, index).map(|field| field.name()),
+        }
+    }
+
+    /// From now on reads no more than so many bytes of a field; what is longer is cut.
+    pub(crate) fn set_limit(&mut self, limit: u64) {
+        self.data.set_limit(limit);
     }
 
     /// Gives the payload of `field`, which is one of `entry`'s, to `output`: see [`Data::read`].
@@ -291,29 +302,35 @@ impl Source {
 
     /// Says what could not be read since the beginning: complaint `index`, from 0 on, if there is one.
     pub fn complaint(&self, index: u32, text: &mut Text) -> bool {
-        let Problems { entries, fields, compressed, first } = self.problems;
-        let Skipped { older, unreadable, incompatible, flags, .. } = self.skipped;
-        let mut counts = heapless::Vec::<(u64, &str), 2>::new();
-        let mut add = |count: u64, what| {
-            if count > 0 {
-                let _ = counts.push((count, what));
+        let Problems { entries, is_more, fields, compressed, first } = self.problems;
+        let Skipped { older, is_more: is_name_missed, unreadable, incompatible, flags, .. } = self.skipped;
+        let mut is_first = true;
+        let mut add = |count: Option<u64>, what: &str| {
+            if count == Some(0) {
+                return;
             }
+            text.str(if core::mem::take(&mut is_first) { "journal: " } else { ", " });
+            match count {
+                Some(count) => text.dec(count),
+                None => text.str("an unknown number of"),
+            };
+            text.str(what);
         };
         match index {
             0 => {
-                add(entries, " entries unreadable");
-                add(fields, " fields unreadable");
+                add(Some(entries).filter(|_| !is_more), " entries unreadable");
+                add(Some(fields), " fields unreadable");
             }
-            1 => add(compressed, " fields left out, whose compression is not built in"),
-            2 => add(older.into(), " files with older entries left out"),
-            3 => add(unreadable.into(), " files unreadable"),
-            4 => add(incompatible.into(), " files need what is not known here"),
+            1 => add(Some(compressed), " fields left out, whose compression is not built in"),
+            2 => add(Some(older.into()), " files with older entries left out"),
+            3 => add(Some(unreadable.into()), " files unreadable"),
+            4 => add(Some(incompatible.into()), " files need what is not known here"),
+            5 if self.is_late() => drop(text.str("journal: the time was over before all of it was read")),
+            6 if is_name_missed => drop(text.str("journal: its folders hold more names than are looked at")),
+            5 | 6 => {}
             _ => return false,
         }
-        for (at, (count, what)) in counts.iter().enumerate() {
-            text.str(if at == 0 { "journal: " } else { ", " }).dec(*count).str(what);
-        }
-        match first.filter(|_| index == 0 && !counts.is_empty()) {
+        match first.filter(|_| index == 0 && !is_first) {
             Some((file, at)) => {
                 let name = core::str::from_utf8(self.file_name(file)).unwrap_or("?");
                 text.str(", the first in ").str(name).str(" at offset ").dec(at);
@@ -379,74 +396,27 @@ impl Source {
         self.raw_file(number.into()).map_or(b"", |(_, name, _)| name)
     }
 
-    /// Opens the journal files in `folder`, which is at `path`, and, if `deeper`, in its folders: one a machine.
-    fn list(&mut self, folder: &Folder, path: &[u8], deeper: bool) -> Result<(), Errno> {
-        folder.names(&mut |name| {
-            let mut inner = heapless::Vec::<u8, PATH_MAX, u16>::new();
-            let fits = [path, b"/", name].iter().all(|part| inner.extend_from_slice(part).is_ok());
-            if name.ends_with(b".journal") || name.ends_with(b".journal~") {
-                match fits {
-                    true => self.open_file(folder, name, &inner),
-                    false => self.unreadable(Errno::NAMETOOLONG),
-                }
-            } else if deeper && fits {
-                match folder.folder(name).and_then(|folder| self.list(&folder, &inner, false)) {
-                    Ok(()) | Err(Errno::NOTDIR) => {}
-                    Err(errno) => self.unreadable(errno),
-                }
+    /// Looks at the header of a file, and takes it among the others.
+    fn add(&mut self, opened: Opened) {
+        let Opened { file, path, size, .. } = opened;
+        let number = self.files.len() as u16;
+        match Header::read(&file) {
+            Ok(header) => {
+                // Again: what the header tells of is then within it, however the file grows meanwhile.
+                let size = file.size().unwrap_or(size);
+                let file = JournalFile::new(Bytes::new(file, number, size), path, header);
+                self.files.push(Stream { file, head: None });
             }
-            true
-        })
-    }
-
-    fn open_file(&mut self, folder: &Folder, name: &[u8], path: &[u8]) {
-        let opened = folder.file(name).and_then(|file| match file.is_regular()? {
-            true => file.size().map(|size| (file, size)),
-            false => Err(Errno::INVAL),
-        });
-        let (file, size) = match opened {
-            Ok(opened) => opened,
-            Err(errno) => return self.unreadable(errno),
-        };
-        let oldest = self.files.iter().enumerate().min_by_key(|(_, stream)| stream.file.header.tail_realtime);
-        let oldest = oldest.map(|(index, stream)| (index, stream.file.header.tail_realtime));
-        let number = match oldest {
-            Some((index, _)) if self.files.len() >= FILES_MAX => index,
-            _ => self.files.len(),
-        };
-        let header = match Header::read(&file) {
-            Ok(header) => header,
-            // Preallocated, and nothing written yet.
-            Err(BadHeader::NoJournal) if size == 0 => return,
-            Err(BadHeader::NoJournal) => return self.unreadable(Errno::BADMSG),
+            Err(BadHeader::NoJournal) => self.skipped.add_unreadable(Errno::BADMSG),
             Err(BadHeader::Incompatible(flags)) => {
                 self.skipped.incompatible = self.skipped.incompatible.saturating_add(1);
                 self.skipped.flags |= flags;
                 if self.others.len() < OTHERS_MAX {
                     let number = u16::MAX.saturating_sub(1).saturating_sub(self.others.len() as u16);
-                    self.others.push((Bytes::new(file, number, size), path.into()));
-                }
-                return;
-            }
-        };
-        // Again: what the header tells of is then within it, however the file grows meanwhile.
-        let size = file.size().unwrap_or(size);
-        let file = JournalFile::new(Bytes::new(file, number as u16, size), path, header);
-        match (self.files.get_mut(number), oldest) {
-            (None, _) => self.files.push(Stream { file, head: None }),
-            (Some(stream), Some((_, realtime))) => {
-                self.skipped.older = self.skipped.older.saturating_add(1);
-                if file.header.tail_realtime > realtime {
-                    *stream = Stream { file, head: None };
+                    self.others.push((Bytes::new(file, number, size), path));
                 }
             }
-            (Some(_), None) => {}
         }
-    }
-
-    fn unreadable(&mut self, errno: Errno) {
-        self.skipped.unreadable = self.skipped.unreadable.saturating_add(1);
-        self.skipped.errno.get_or_insert(errno);
     }
 
     fn compare(&self, a: &Entry, b: &Entry) -> Ordering {
@@ -485,12 +455,15 @@ impl Stream {
     fn advance(&mut self, data: &mut Data, problems: &mut Problems) {
         self.head = loop {
             let (at, count) = match self.file.step(&mut data.windows) {
+                // What the deadline cut off is not broken.
+                _ if data.windows.is_late() => break None,
                 Step::Entry(entry) => break Some(entry),
                 Step::End => break None,
-                Step::Bad(at) => (at, 1),
+                Step::Bad(at) => (at, Some(1)),
                 Step::Lost(at, count) => (at, count),
             };
-            problems.entries = problems.entries.saturating_add(count);
+            problems.entries = problems.entries.saturating_add(count.unwrap_or(0));
+            problems.is_more |= count.is_none();
             problems.first.get_or_insert((self.file.bytes.number(), at));
         };
     }

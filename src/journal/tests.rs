@@ -1,8 +1,11 @@
 //! What the tests of the reader share: folders with journal files, and the fixtures.
 
+use super::files::Journal;
 use super::source::Source;
 use crate::encode::{self, Format, Stats};
+use crate::error::JournalError;
 use crate::sys::file::Root;
+use crate::sys::time::Deadline;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::path::PathBuf;
 
@@ -43,10 +46,17 @@ impl Folder {
 
     /// The journal, with secrets as they are.
     pub(crate) fn source(&self) -> Source {
-        let mut source = Source::open(&self.root()).unwrap();
+        let mut source = open(&self.root()).unwrap();
         source.restart(false);
         source
     }
+}
+
+/// The journal below `root`.
+pub(crate) fn open(root: &Root) -> Result<Source, JournalError> {
+    let mut source = Source::new(Journal::open(root).take(root), true, Deadline::NEVER)?;
+    source.rewind();
+    Ok(source)
 }
 
 impl Drop for Folder {

@@ -3,10 +3,14 @@
 //! systemd's messages are known by their `MESSAGE_ID` (its `sd-messages.h`); the unit is in `UNIT`, the reason in `UNIT_RESULT` (or
 //! `JOB_RESULT`), the process' end in `EXIT_CODE` and `EXIT_STATUS`. A unit that was started afterwards has not failed. One pass: of each
 //! unit seen, where its last entries are is remembered, and only those of units that failed are read again.
+//!
+//! A failure that ends provisioning is told from one that a boot survives: see [`Unit::ends_provisioning`].
 
 use super::data::{Field, IDENTIFIER, MESSAGE, Name, name};
 use super::file::Entry;
+use super::format::Id;
 use super::source::Source;
+use crate::sys::time::Deadline;
 use crate::text::{hex_digit, number};
 use heapless::Vec;
 
@@ -24,8 +28,13 @@ const WORD_MAX: usize = 24;
 const MESSAGE_MAX: usize = 512;
 /// Units whose last entries are remembered: those that logged last.
 const SEEN_MAX: usize = 64;
-/// Entries that are looked at, the newest: half a second's work. An initramfs logs a thousand.
-const ENTRIES_MAX: u64 = 200_000;
+/// Entries that are looked at in any case, the newest: a tenth of a second's work. An initramfs logs a thousand. Once half of the time is
+/// over, those before them are passed over.
+const NEWEST: u64 = 50_000;
+/// Bytes that are read of a field: no more of a message is told, but a smaller part of a compressed one would not be whole.
+const FIELD_MAX: u64 = 128 * 1024;
+/// What systemd says of a unit whose failure starts others, in the default configuration `emergency.target`. The message has no id.
+const TRIGGER: &[u8] = b"Triggering OnFailure= dependencies.";
 
 const MESSAGE_ID: Name = name(b"MESSAGE_ID");
 const UNIT: Name = name(b"UNIT");
@@ -36,6 +45,25 @@ const RESULT: Name = name(b"RESULT");
 const EXIT_CODE: Name = name(b"EXIT_CODE");
 const EXIT_STATUS: Name = name(b"EXIT_STATUS");
 const PRIORITY: Name = name(b"PRIORITY");
+/// The fields that are looked at.
+const WANTED: [Name; 11] = [
+    MESSAGE,
+    MESSAGE_ID,
+    UNIT,
+    SYSTEMD_UNIT,
+    UNIT_RESULT,
+    JOB_RESULT,
+    RESULT,
+    EXIT_CODE,
+    EXIT_STATUS,
+    IDENTIFIER,
+    PRIORITY,
+];
+
+/// What the names of Ignition's units begin with.
+const IGNITION: &[u8] = b"ignition-";
+/// The result of a unit that was not started since one that it needs was not.
+const DEPENDENCY: &[u8] = b"dependency";
 
 const UNIT_FAILURE_RESULT: &[u8] = b"d9b373ed55a64feb8242e02dbe79a49c";
 const UNIT_PROCESS_EXIT: &[u8] = b"98e322203f7a4ed290d09fe03c09fe15";
@@ -57,7 +85,11 @@ pub struct Unit {
     pub exit_code: Text<WORD_MAX>,
     /// The exit status, or the signal's number.
     pub exit_status: Option<u32>,
-    /// The last lines that it logged and that systemd logged about it, oldest first. Secrets are masked as the source does.
+    /// Whether nothing will come of provisioning: it is one of Ignition's, or its failure started its `OnFailure=` units, or it is a target
+    /// that failed because of a dependency.
+    pub ends_provisioning: bool,
+    /// What it logged and systemd logged about it: the last lines of priority 4 and more urgent, and then the last of the others, each
+    /// oldest first. Lines of a configuration that Ignition dumps are left out. Secrets are masked as the source does.
     pub lines: Vec<Text<LINE_MAX>, LINES_MAX, u8>,
 }
 
@@ -72,6 +104,10 @@ pub struct Failed {
     pub starting: Vec<Text<NAME_MAX>, UNITS_MAX, u8>,
     /// Ignition's own error, if it logged one.
     pub ignition: Text<MESSAGE_MAX>,
+    /// The first unit whose failure ends provisioning, told or not.
+    pub end: Text<NAME_MAX>,
+    /// Whether the deadline came before the journal's end: then units may have failed that are not known.
+    pub is_late: bool,
 }
 
 /// Where the last entries of a unit are.
@@ -82,6 +118,10 @@ struct Seen {
     used: u64,
     has_failed: bool,
     is_told: bool,
+    has_triggered: bool,
+    result: Text<WORD_MAX>,
+    /// Its last lines of priority 4 and more urgent, and its last lines.
+    urgent: Vec<Line, LINES_MAX, u8>,
     lines: Vec<Line, LINES_MAX, u8>,
     exit_code: Text<WORD_MAX>,
     exit_status: Option<u32>,
@@ -113,64 +153,154 @@ struct Facts {
     message: Option<u32>,
 }
 
-/// Goes through the newest entries of `source` from its beginning. Afterwards it must be rewound to be read.
-pub fn failed(source: &mut Source) -> Failed {
+/// Goes through the entries of `source` from its beginning, until its deadline. Where half of the time is not enough, the oldest ones are
+/// passed over up to the newest [`NEWEST`]; what was found until then is kept. The lines that are told are read until `end`. Afterwards it
+/// must be restarted to be read.
+pub fn failed(source: &mut Source, half: Deadline, end: Deadline) -> Failed {
+    source.set_limit(FIELD_MAX);
     source.rewind();
-    let mut failed = Failed::default();
-    let mut seen: alloc::vec::Vec<Seen> = alloc::vec::Vec::new();
-    let mut boot = [0; 16];
-    let mut rank = 0;
-    let mut skip = source.entries().saturating_sub(ENTRIES_MAX);
-    let mut number = 0u64;
+    let mut pass = Pass::default();
+    let mut left = source.entries();
     while let Some(entry) = source.next_entry() {
-        if skip > 0 {
-            skip = skip.saturating_sub(1);
-            continue;
+        left = left.saturating_sub(1);
+        pass.number = pass.number.saturating_add(1);
+        let is_far = left > NEWEST;
+        pass.is_short |= is_far && pass.number.is_multiple_of(CLOCK_STEP) && half.passed();
+        if !(pass.is_short && is_far) {
+            pass.entry(source, &entry);
         }
-        number = number.saturating_add(1);
-        if entry.boot_id != boot {
-            boot = entry.boot_id;
-            rank = 0;
-            seen.clear();
-            failed = Failed::default();
-        }
-        let key_lines = source.key_lines();
-        let facts = Facts::of(source, &entry);
-        let name = if facts.unit.is_empty() { &facts.own_unit } else { &facts.unit };
-        if !name.is_empty() {
-            let index = remember(&mut seen, hash(name), number);
-            if let Some(seen) = seen.get_mut(index) {
-                seen.note(&entry, &facts, key_lines);
-                judge(&mut failed, seen, name, &facts);
-                note_start(&mut failed.starting, name, &facts.message_id);
-            }
-        }
-        if let Some(message) = facts.message {
-            // It reads the message again.
-            let after = source.key_lines();
-            source.set_key_lines(key_lines);
-            ignition(&mut failed.ignition, &mut rank, source, &entry, &facts, message);
-            source.set_key_lines(key_lines);
-            note_device(&mut failed.starting, source, &entry, &facts, message);
-            source.set_key_lines(after);
-        }
+    }
+    let Pass { mut failed, seen, is_short, .. } = pass;
+    failed.is_late = is_short || source.is_late();
+    // What is told of them is not worth less where the pass took all its time.
+    source.set_deadline(end);
+    // Targets fail with what they depend on: which that is, is told.
+    let is_cause = |unit: &Unit| *unit.result != *DEPENDENCY;
+    let first = |units: &[Unit], is_any: bool| {
+        units.iter().find(|unit| unit.ends_provisioning && (is_any || is_cause(unit))).map(|unit| unit.name.clone())
+    };
+    failed.end = first(&failed.units, false).or_else(|| first(&failed.units, true)).unwrap_or_default();
+    if failed.units.iter().any(is_cause) {
+        failed.units.retain(is_cause);
     }
     for unit in &mut failed.units {
         let unit_hash = hash(&unit.name);
-        let Some(seen) = seen.iter().find(|seen| seen.unit == unit_hash) else { continue };
-        for Line { file, items, at, key_lines } in seen.lines.iter().copied() {
-            let entry = Entry { file, at, items, ..Entry::default() };
-            let Some(message) = Facts::of(source, &entry).message else { continue };
-            source.set_key_lines(key_lines);
-            let mut line = Vec::new();
-            copy(source, &entry, message, &mut line);
-            // There are as many as were remembered.
-            let _ = unit.lines.push(line);
+        if let Some(seen) = seen.iter().find(|seen| seen.unit == unit_hash) {
+            tell(source, seen, unit);
         }
     }
     failed
 }
 
+/// Entries between two looks at the clock.
+const CLOCK_STEP: u64 = 256;
+
+/// What is known while the entries are gone through.
+#[derive(Default)]
+struct Pass {
+    failed: Failed,
+    seen: alloc::vec::Vec<Seen>,
+    boot: Id,
+    /// How telling Ignition's message is that was kept.
+    rank: u8,
+    number: u64,
+    /// Whether entries were passed over for want of time.
+    is_short: bool,
+}
+
+impl Pass {
+    fn entry(&mut self, source: &mut Source, entry: &Entry) {
+        if entry.boot_id != self.boot {
+            let Self { number, is_short, .. } = *self;
+            *self = Self { boot: entry.boot_id, number, is_short, ..Self::default() };
+        }
+        let key_lines = source.key_lines();
+        let facts = Facts::of(source, entry);
+        let is_ignition = *facts.identifier == *b"ignition" || facts.own_unit.starts_with(b"ignition-");
+        // What systemd says without an id can be known by its words alone.
+        let is_told = is_ignition || *facts.identifier == *b"systemd" && facts.message_id.is_empty();
+        let mut line: Text<MESSAGE_MAX> = Vec::new();
+        if let Some(message) = facts.message.filter(|_| is_told) {
+            // The message is read a second time.
+            let after = source.key_lines();
+            source.set_key_lines(key_lines);
+            copy(source, entry, message, &mut line);
+            source.set_key_lines(after);
+        }
+        let name = if facts.unit.is_empty() { &facts.own_unit } else { &facts.unit };
+        if !name.is_empty() {
+            let index = remember(&mut self.seen, hash(name), self.number);
+            if let Some(seen) = self.seen.get_mut(index) {
+                if !(is_ignition && is_dump(&line)) {
+                    seen.note_line(entry, &facts, key_lines, is_urgent(&facts, &line));
+                }
+                seen.note_exit(&facts);
+                judge(&mut self.failed, seen, name, &facts);
+                if line.ends_with(TRIGGER) && !facts.unit.is_empty() {
+                    trigger(&mut self.failed, seen, name);
+                }
+                note_start(&mut self.failed.starting, name, &facts.message_id);
+            }
+        }
+        if is_ignition {
+            ignition(&mut self.failed.ignition, &mut self.rank, &facts, &line);
+        } else {
+            note_device(&mut self.failed.starting, &facts, &line);
+        }
+    }
+}
+
+/// Reads the lines of a failed unit again: those that say what happened, then the last ones.
+fn tell(source: &mut Source, seen: &Seen, unit: &mut Unit) {
+    let rest = LINES_MAX.saturating_sub(seen.urgent.len());
+    let last = seen.lines.get(seen.lines.len().saturating_sub(rest)..).unwrap_or_default();
+    for Line { file, items, at, key_lines } in seen.urgent.iter().chain(last).copied() {
+        let entry = Entry { file, at, items, ..Entry::default() };
+        let Some(message) = Facts::of(source, &entry).message else { continue };
+        source.set_key_lines(key_lines);
+        let mut line = Vec::new();
+        copy(source, &entry, message, &mut line);
+        if unit.name.starts_with(IGNITION) {
+            cut_dump(&mut line);
+        }
+        // There are as many as were remembered.
+        let _ = unit.lines.push(line);
+    }
+}
+
+/// Whether a message says what went wrong: by its priority, or by the level that Ignition writes before the text where it logs to its
+/// standard output.
+fn is_urgent(facts: &Facts, line: &[u8]) -> bool {
+    matches!(&*facts.priority, b"0" | b"1" | b"2" | b"3" | b"4")
+        || [&b"CRITICAL "[..], b"ERROR ", b"WARNING "].iter().any(|level| line.starts_with(level))
+}
+
+/// Whether a message of Ignition's begins with a line of a configuration, which it dumps as indented JSON.
+fn is_dump(message: &[u8]) -> bool {
+    let line = message.split(|b| *b == b'\n').next().unwrap_or_default();
+    let word = line.trim_ascii();
+    let value = word.strip_suffix(b",").unwrap_or(word);
+    let is_scalar = matches!(value, b"true" | b"false" | b"null") || value.iter().all(u8::is_ascii_digit);
+    word.starts_with(b"\"")
+        || word.starts_with(b"{\"")
+        || word.iter().all(|b| b"{}[],".contains(b)) && !message.is_empty()
+        || line.starts_with(b" ") && is_scalar
+}
+
+/// Cuts the lines of a configuration off the end of a message that has several lines.
+fn cut_dump(message: &mut Text<LINE_MAX>) {
+    let mut at = 0usize;
+    for line in message.split_inclusive(|b| *b == b'\n') {
+        if at > 0 && is_dump(line) {
+            break;
+        }
+        at = at.saturating_add(line.len());
+    }
+    message.truncate(at);
+    while message.last() == Some(&b'\n') {
+        message.pop();
+    }
+}
 /// The place of a unit among those seen: a new one takes the place of the one that logged least recently and did not fail.
 fn remember(seen: &mut alloc::vec::Vec<Seen>, unit: u64, number: u64) -> usize {
     let index = seen.iter().position(|seen| seen.unit == unit).unwrap_or_else(|| {
@@ -179,6 +309,9 @@ fn remember(seen: &mut alloc::vec::Vec<Seen>, unit: u64, number: u64) -> usize {
             used: number,
             has_failed: false,
             is_told: false,
+            has_triggered: false,
+            result: Vec::new(),
+            urgent: Vec::new(),
             lines: Vec::new(),
             exit_code: Vec::new(),
             exit_status: None,
@@ -210,45 +343,67 @@ fn remember(seen: &mut alloc::vec::Vec<Seen>, unit: u64, number: u64) -> usize {
 /// Takes a unit among the failed ones, or out of them.
 fn judge(failed: &mut Failed, seen: &mut Seen, name: &Text<NAME_MAX>, facts: &Facts) {
     let id: &[u8] = &facts.message_id;
-    let known = failed.units.iter().position(|unit| unit.name == *name);
     let result = match id {
         _ if id == UNIT_FAILURE_RESULT => &facts.unit_result,
         // The unit of a device that did not come, for one, has no result of its own.
         _ if id == UNIT_FAILED && matches!(&*facts.job_result, b"timeout" | b"failed") && !seen.has_failed => {
             &facts.job_result
         }
+        _ if id == UNIT_FAILED && *facts.job_result == *DEPENDENCY && name.ends_with(b".target") => &facts.job_result,
         _ if id == UNIT_STARTED && matches!(&*facts.job_result, b"" | b"done") => {
-            match known {
+            match failed.units.iter().position(|unit| unit.name == *name) {
                 Some(index) => drop(failed.units.remove(index)),
                 None if seen.has_failed => failed.more = failed.more.saturating_sub(1),
                 None => {}
             }
-            (seen.has_failed, seen.is_told) = (false, false);
+            (seen.has_failed, seen.is_told, seen.has_triggered) = (false, false, false);
             return;
         }
         _ => return,
     };
+    seen.result.clone_from(result);
+    take_in(failed, seen, name);
+}
+
+/// Notes that the failure of a unit started others, whether that is said before or behind the failure itself.
+fn trigger(failed: &mut Failed, seen: &mut Seen, name: &Text<NAME_MAX>) {
+    seen.has_triggered = true;
+    if seen.has_failed {
+        take_in(failed, seen, name);
+    }
+}
+
+/// Takes a unit among the failed ones: in the place of one that ends nothing, if there are too many and it ends provisioning.
+fn take_in(failed: &mut Failed, seen: &mut Seen, name: &Text<NAME_MAX>) {
+    let ends_provisioning = seen.has_triggered || name.starts_with(IGNITION) || *seen.result == *DEPENDENCY;
     let unit = Unit {
         name: name.clone(),
-        result: result.clone(),
+        result: seen.result.clone(),
         exit_code: seen.exit_code.clone(),
         exit_status: seen.exit_status,
+        ends_provisioning,
         lines: Vec::new(),
     };
-    match known {
+    let known = failed.units.iter().position(|unit| unit.name == *name);
+    let is_full = failed.units.len() >= UNITS_MAX;
+    let lesser = || failed.units.iter().rposition(|unit| is_full && ends_provisioning && !unit.ends_provisioning);
+    if !seen.has_failed && known.is_none() && is_full {
+        failed.more = failed.more.saturating_add(1);
+    }
+    seen.has_failed = true;
+    match known.or_else(lesser) {
         Some(index) => {
-            if let Some(known) = failed.units.get_mut(index) {
-                *known = unit;
+            if let Some(slot) = failed.units.get_mut(index) {
+                *slot = unit;
+                seen.is_told = true;
             }
         }
-        None if failed.units.len() < UNITS_MAX => {
+        None if !is_full => {
             failed.units.push(unit);
             seen.is_told = true;
         }
-        None if !seen.has_failed => failed.more = failed.more.saturating_add(1),
         None => {}
     }
-    seen.has_failed = true;
 }
 
 /// Takes a unit among those that are being started, or out of them.
@@ -265,18 +420,10 @@ fn note_start(starting: &mut Vec<Text<NAME_MAX>, UNITS_MAX, u8>, name: &Text<NAM
 
 /// Takes a device among those that are waited for that systemd began to wait for before there was a journal to be told: what it says then comes by
 /// the kernel's log, in words alone. The root device is one of them, always.
-fn note_device(
-    starting: &mut Vec<Text<NAME_MAX>, UNITS_MAX, u8>,
-    source: &mut Source,
-    entry: &Entry,
-    facts: &Facts,
-    message: u32,
-) {
+fn note_device(starting: &mut Vec<Text<NAME_MAX>, UNITS_MAX, u8>, facts: &Facts, line: &[u8]) {
     if *facts.identifier != *b"systemd" || !facts.unit.is_empty() {
         return;
     }
-    let mut line: Text<MESSAGE_MAX> = Vec::new();
-    copy(source, entry, message, &mut line);
     let Some(rest) = line.strip_prefix(b"Expecting device ") else { return };
     // `NAME - DESCRIPTION...`, or either alone (`StatusUnitFormat=`); the description is the path until the device is there.
     let what = rest.split(|b| *b == b' ').next().unwrap_or_default();
@@ -302,22 +449,10 @@ fn escape(byte: u8, name: &mut Text<NAME_MAX>) -> bool {
 
 /// Keeps the most telling line of Ignition's: its last words, else the last critical line. Its stages that log by syslog give a
 /// priority; the others write the level before the text.
-fn ignition(
-    text: &mut Text<MESSAGE_MAX>,
-    rank: &mut u8,
-    source: &mut Source,
-    entry: &Entry,
-    facts: &Facts,
-    message: u32,
-) {
+fn ignition(text: &mut Text<MESSAGE_MAX>, rank: &mut u8, facts: &Facts, line: &[u8]) {
     const LEVEL: &[u8] = b"CRITICAL : ";
-    if *facts.identifier != *b"ignition" && !facts.own_unit.starts_with(b"ignition-") {
-        return;
-    }
-    let mut line: Text<MESSAGE_MAX> = Vec::new();
-    copy(source, entry, message, &mut line);
     let has_level = line.starts_with(LEVEL);
-    let words = if has_level { line.get(LEVEL.len()..).unwrap_or_default() } else { &line };
+    let words = if has_level { line.get(LEVEL.len()..).unwrap_or_default() } else { line };
     let is_critical = has_level || matches!(&*facts.priority, b"0" | b"1" | b"2");
     let new_rank = match is_critical {
         true if words.starts_with(b"Ignition failed") => 2,
@@ -333,14 +468,19 @@ fn ignition(
 }
 
 impl Seen {
-    fn note(&mut self, entry: &Entry, facts: &Facts, key_lines: u8) {
-        if facts.message.is_some() {
-            if self.lines.is_full() {
-                self.lines.remove(0);
-            }
-            // There is room for one.
-            let _ = self.lines.push(Line { file: entry.file, items: entry.items, at: entry.at, key_lines });
+    fn note_line(&mut self, entry: &Entry, facts: &Facts, key_lines: u8, is_urgent: bool) {
+        if facts.message.is_none() {
+            return;
         }
+        let lines = if is_urgent { &mut self.urgent } else { &mut self.lines };
+        if lines.is_full() {
+            lines.remove(0);
+        }
+        // There is room for one.
+        let _ = lines.push(Line { file: entry.file, items: entry.items, at: entry.at, key_lines });
+    }
+
+    fn note_exit(&mut self, facts: &Facts) {
         if *facts.message_id == *UNIT_PROCESS_EXIT {
             self.exit_code.clone_from(&facts.exit_code);
             self.exit_status = number(&facts.exit_status);
@@ -352,8 +492,12 @@ impl Facts {
     fn of(source: &mut Source, entry: &Entry) -> Self {
         let mut facts = Self::default();
         for index in 0..entry.items {
+            if source.is_late() {
+                break;
+            }
+            let Some(name) = source.name(entry, index).filter(|name| WANTED.contains(name)) else { continue };
             let Some(field) = source.field(entry, index) else { continue };
-            match field.name() {
+            match name {
                 MESSAGE => facts.message = Some(index),
                 MESSAGE_ID => fill(&mut facts.message_id, source, entry, &field),
                 UNIT => fill(&mut facts.unit, source, entry, &field),
@@ -410,6 +554,114 @@ fn hash(name: &[u8]) -> u64 {
     name.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
+/// Passes each sentence on what could not be read on to somebody.
+pub type Complaints<'c> = dyn FnMut(&mut dyn FnMut(&str)) + 'c;
+
+/// Bytes of what [`Failed::encode`] makes at most, with [`COMPLAINTS_MAX`] complaints.
+pub const ENCODED_MAX: usize = 56 * 1024;
+/// Complaints that are passed on.
+const COMPLAINTS_MAX: usize = 8;
+
+impl Failed {
+    /// As bytes, for the processes that report it, with what could not be read of the journal: `for_each` passes on each complaint.
+    pub fn encode(&self, for_each: &mut Complaints<'_>, out: &mut alloc::vec::Vec<u8>) {
+        out.push(self.is_late.into());
+        put(&self.end, out);
+        put(&self.ignition, out);
+        out.push(self.units.len() as u8);
+        for unit in &self.units {
+            put(&unit.name, out);
+            put(&unit.result, out);
+            match unit.exit_status {
+                Some(status) => put(&status.to_le_bytes(), out),
+                None => put(b"", out),
+            }
+            out.push(unit.lines.len() as u8);
+            unit.lines.iter().for_each(|line| put(line, out));
+        }
+        out.push(self.starting.len() as u8);
+        self.starting.iter().for_each(|name| put(name, out));
+        let mut left = COMPLAINTS_MAX;
+        for_each(&mut |complaint| {
+            if left > 0 {
+                left = left.saturating_sub(1);
+                put(complaint.as_bytes(), out);
+            }
+        });
+    }
+
+    /// What [`Failed::encode`] made; each complaint is given to `complain`. What is cut counts as late.
+    pub fn decode(bytes: &[u8], complain: &mut dyn FnMut(&str)) -> Self {
+        let mut failed = Self::default();
+        let mut from = Encoded(bytes);
+        if failed.read(&mut from).is_none() {
+            failed.is_late = true;
+        }
+        while let Some(complaint) = from.bytes() {
+            complain(core::str::from_utf8(complaint).unwrap_or_default());
+        }
+        failed
+    }
+
+    fn read(&mut self, from: &mut Encoded) -> Option<()> {
+        self.is_late = from.byte()? != 0;
+        self.end = from.text()?;
+        self.ignition = from.text()?;
+        for _ in 0..from.byte()?.min(UNITS_MAX as u8) {
+            let (name, result, status) = (from.text()?, from.text()?, from.bytes()?);
+            let exit_status = status.first_chunk().map(|status| u32::from_le_bytes(*status));
+            let mut unit =
+                Unit { name, result, exit_code: Vec::new(), exit_status, ends_provisioning: false, lines: Vec::new() };
+            for _ in 0..from.byte()? {
+                let _ = unit.lines.push(from.text()?);
+            }
+            self.units.push(unit);
+        }
+        for _ in 0..from.byte()? {
+            let _ = self.starting.push(from.text()?);
+        }
+        Some(())
+    }
+}
+
+/// What is left to read of an encoded [`Failed`].
+struct Encoded<'a>(&'a [u8]);
+
+impl<'a> Encoded<'a> {
+    fn byte(&mut self) -> Option<u8> {
+        let (byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*byte)
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let (len, rest) = self.0.split_first_chunk()?;
+        let (bytes, rest) = rest.split_at_checked(u16::from_le_bytes(*len).into())?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn text<const N: usize>(&mut self) -> Option<Text<N>> {
+        Vec::from_slice(self.bytes()?).ok()
+    }
+}
+
+/// Appends bytes and, before them, how many they are.
+fn put(bytes: &[u8], out: &mut alloc::vec::Vec<u8>) {
+    out.extend_from_slice(&(bytes.len() as u16).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// The unit whose failure ends provisioning, and whether the look was late: what the process that makes the others needs to know of an
+/// encoded [`Failed`].
+pub fn verdict(bytes: &[u8]) -> (&str, bool) {
+    let mut from = Encoded(bytes);
+    let is_late = from.byte() != Some(0);
+    let end = from.bytes().and_then(|name| core::str::from_utf8(name).ok()).unwrap_or_default();
+    // Any byte is printed on the console.
+    (if end.bytes().all(|b| b.is_ascii_graphic()) { end } else { "a unit" }, is_late)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -419,7 +671,7 @@ mod tests {
         let folder = Folder::with_journals(&[("system.journal", content)]);
         let mut source = folder.source();
         source.restart(true);
-        failed(&mut source)
+        failed(&mut source, Deadline::NEVER, Deadline::NEVER)
     }
 
     fn text(bytes: &[u8]) -> &str {
@@ -516,7 +768,7 @@ mod tests {
         let folder = Folder::with_journals(&[("system.journal", content)]);
         let mut source = folder.source();
         source.restart(true);
-        let found = failed(&mut source);
+        let found = failed(&mut source, Deadline::NEVER, Deadline::NEVER);
         let lines: std::vec::Vec<&str> = found.units[0].lines.iter().map(|line| text(line)).collect();
         assert_eq!(lines[..8], ["***"; 8]);
         assert_eq!(lines[8..], ["-----END RSA PRIVATE KEY-----", "failed"]);

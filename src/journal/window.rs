@@ -3,14 +3,20 @@
 //! Files are read, not mapped: a mapped file that is cut while it is read ends the process, and its pages count as the process' memory.
 
 use crate::sys::file::File;
+use crate::sys::time::Deadline;
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// Bytes of one window. An entry, its new data objects and the next entries lie close together, so one read serves many objects.
-const WINDOW: usize = 8 * 1024;
+pub(super) const WINDOW: usize = 8 * 1024;
+/// How often a hole is looked for among zeros.
+const HOLE_STEP: u64 = 8 * WINDOW as u64;
 /// Windows: one each for the entry arrays and the newest entries of a file, the others for what is referred to again. With more files
 /// than windows in turn, each entry costs a read or two.
 const WINDOWS: usize = 5;
+
+/// Bytes that are read or uncompressed between two looks at the clock: a tenth of a millisecond's work.
+const SPEND: usize = 64 * 1024;
 
 /// A file as the windows see it: what is behind `end` does not exist.
 pub struct Bytes {
@@ -26,6 +32,11 @@ pub struct Windows {
     slots: [Slot; WINDOWS],
     last: usize,
     clock: u64,
+    /// When reading ends, and whether it has.
+    until: Deadline,
+    is_late: bool,
+    /// Bytes read or uncompressed since the last look at the clock.
+    spent: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -57,7 +68,53 @@ impl Windows {
     /// Empty windows.
     pub fn new() -> Self {
         let slot = Slot { file: u16::MAX, base: 0, len: 0, used: 0 };
-        Self { memory: vec![0; WINDOW * WINDOWS], slots: [slot; WINDOWS], last: 0, clock: 0 }
+        Self {
+            memory: vec![0; WINDOW * WINDOWS],
+            slots: [slot; WINDOWS],
+            last: 0,
+            clock: 0,
+            until: Deadline::NEVER,
+            is_late: false,
+            spent: 0,
+        }
+    }
+
+    /// Reads nothing more once `until` has passed.
+    pub fn set_deadline(&mut self, until: Deadline) {
+        self.until = until;
+        self.is_late = false;
+        // What could not be read any more is not what is there.
+        self.slots.iter_mut().for_each(|slot| slot.file = u16::MAX);
+    }
+
+    /// Whether the deadline has passed, as far as was looked.
+    pub fn is_late(&self) -> bool {
+        self.is_late
+    }
+
+    /// Counts `len` bytes of work, and looks at the clock from time to time; returns whether the deadline has passed.
+    pub fn spend(&mut self, len: usize) -> bool {
+        self.spent = self.spent.saturating_add(len);
+        if self.spent >= SPEND {
+            self.spent = 0;
+            self.is_late |= self.until.passed();
+        }
+        self.is_late
+    }
+
+    /// Where to go on from `at`, behind the zeros that lie there: in steps of 8 bytes within a window, to the next data where the file has
+    /// a hole. Returns `at` itself where something else lies.
+    pub fn skip_zeros(&mut self, bytes: &Bytes, at: u64) -> u64 {
+        let piece = self.at(bytes, at);
+        let (words, rest) = piece.as_chunks::<8>();
+        let zeros = words.iter().take_while(|word| **word == [0; 8]).count();
+        let is_all = zeros == words.len() && rest.iter().all(|byte| *byte == 0);
+        let next = at.saturating_add(if is_all { piece.len() } else { zeros.saturating_mul(8) } as u64);
+        // Asked once for every few windows: a file without holes says no each time.
+        match is_all && next.is_multiple_of(HOLE_STEP) {
+            true => bytes.file.next_data(next).unwrap_or(bytes.end).max(next) & !7,
+            false => next,
+        }
     }
 
     /// The bytes at `at`, as many as their window holds; empty at the file's end or when reading fails.
@@ -101,6 +158,7 @@ impl Windows {
         let oldest = self.slots.iter().enumerate().min_by_key(|(_, slot)| slot.used).map_or(0, |(index, _)| index);
         let start = oldest.saturating_mul(WINDOW);
         let len = usize::try_from(bytes.end.saturating_sub(base)).unwrap_or(WINDOW).min(WINDOW);
+        let len = if self.spend(WINDOW) { 0 } else { len };
         let buf = self.memory.get_mut(start..start.saturating_add(len)).unwrap_or_default();
         // A file that was cut meanwhile is shorter; an error is as if it were.
         let len = if buf.is_empty() { 0 } else { bytes.file.read_at(base, buf).unwrap_or(0) };

@@ -5,13 +5,27 @@ use super::format::Id;
 use super::record::Record;
 use crate::sys::Errno;
 use crate::sys::file::Root;
+use crate::sys::time::Deadline;
 
 /// There is none.
 pub(super) enum Kmsg {}
 
-impl Kmsg {
+/// None is opened.
+pub(super) struct Log;
+
+impl Log {
     pub(super) fn open(_: &Root) -> Result<Self, Errno> {
         Err(Errno::NOENT)
+    }
+}
+
+impl Kmsg {
+    pub(super) fn read(_: Log, _: Deadline) -> Option<Self> {
+        None
+    }
+
+    pub(super) fn is_late(&self) -> bool {
+        match *self {}
     }
 
     #[cfg(feature = "follow")]

@@ -54,6 +54,9 @@ impl Xz {
             if !produced.is_empty() {
                 output(produced)?;
             }
+            if input.spend(produced.len()) {
+                return Ok(done);
+            }
             done.len = done.len.saturating_add(produced.len() as u64);
             done.full = done.full.max(done.len);
             done.is_whole = matches!(result, XzNextBlockResult::EndOfStream(..));

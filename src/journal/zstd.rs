@@ -64,6 +64,9 @@ fn inflate(
                 break;
             }
             output(buf.get(..n).unwrap_or_default())?;
+            if frame.input.spend(n) {
+                return Ok(done);
+            }
             done.len = done.len.saturating_add(n as u64);
         }
         if ended || done.len >= max {

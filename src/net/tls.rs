@@ -11,9 +11,7 @@ use alloc::vec::Vec;
 use rustls::client::{ClientConnectionData, Resumption, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
-use rustls::{
-    AlertDescription, CertificateError, ClientConfig, HandshakeType, InvalidMessage, PeerIncompatible, ProtocolVersion,
-};
+use rustls::{AlertDescription, CertificateError, ClientConfig, InvalidMessage, PeerIncompatible, ProtocolVersion};
 
 /// Most bytes of content in a record (RFC 8446 section 5.1).
 const CONTENT_MAX: usize = 1 << 14;
@@ -282,12 +280,6 @@ impl<'a> Tls<'a> {
         let refusal = self.verifier.seen().and_then(|seen| seen.refusal);
         match error {
             rustls::Error::InvalidCertificate(_) if refusal.is_some() => refusal.unwrap_or(TlsError::BadCertificate),
-            // What TLS 1.3 has for it, which we do not offer.
-            rustls::Error::InappropriateHandshakeMessage { got_type: HandshakeType::CertificateRequest, .. }
-                if self.is_established =>
-            {
-                TlsError::SecondHandshake
-            }
             rustls::Error::AlertReceived(alert) => self.refused((*alert).into()).unwrap_or_else(|| map(error)),
             rustls::Error::InvalidMessage(_) if !self.is_tls => match self.incoming.first() {
                 Some(20..=24) => TlsError::BadRecord,
@@ -428,7 +420,7 @@ fn map(error: &rustls::Error) -> TlsError {
         ) => TlsError::TooLarge,
         rustls::Error::InvalidMessage(_) | DecryptError | PeerSentOversizedRecord => TlsError::BadRecord,
         InvalidCertificate(CertificateError::BadSignature) => TlsError::BadSignature,
-        NoCertificatesPresented => TlsError::NoCertificate,
+        InvalidCertificate(CertificateError::BadEncoding) | NoCertificatesPresented => TlsError::BadCertificate,
         InvalidCertificate(_) => TlsError::BadCertificate,
         FailedToGetRandomBytes => TlsError::NoRandom,
         _ => TlsError::Protocol,

@@ -1,7 +1,7 @@
 //! Which servers are trusted: roots, pinned keys and the time (RFC 5280 section 6, RFC 6125; the work is webpki's), and what a
 //! refused certificate says of itself.
 
-use super::der::{BIT_STRING, Der, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, UTC_TIME};
+use super::der::{Der, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, UTC_TIME};
 use super::pem::{Label, blocks};
 use super::provider::{ALGORITHMS, refused_rsa_bits, verify};
 #[cfg(feature = "client-auth")]
@@ -25,7 +25,7 @@ use rustls::sign::CertifiedKey;
 use rustls::time_provider::TimeProvider;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use sha2::{Digest, Sha256};
-use webpki::{EndEntityCert, KeyUsage, VerifiedPath, anchor_from_trusted_cert};
+use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
 /// Most roots of the owner's that a chain is checked with. Only those are kept that the chain's certificates name as their issuer.
 const ROOTS_MAX: usize = 32;
@@ -440,13 +440,7 @@ impl Chain<'_> {
         now: UnixTime,
     ) -> Result<(), webpki::Error> {
         let usage = KeyUsage::server_auth();
-        let may_sign =
-            |path: &VerifiedPath<'_>| match path.intermediate_certificates().all(|cert| may_sign(&cert.der())) {
-                true => Ok(()),
-                false => Err(webpki::Error::EndEntityUsedAsCa),
-            };
-        let path = self.cert.verify_for_usage(ALGORITHMS.all, roots, intermediates, now, usage, None, Some(&may_sign));
-        path.map(|_| ())
+        self.cert.verify_for_usage(ALGORITHMS.all, roots, intermediates, now, usage, None, None).map(|_| ())
     }
 
     /// Why a chain is refused whose first certificate, alone, has no fault.
@@ -484,17 +478,6 @@ impl Chain<'_> {
         let is_named = move |cert: &Certificate<'_>| sent().any(|other| other.issuer == cert.subject);
         self.intermediates.iter().filter_map(|der| Certificate::read(der)).filter(is_named)
     }
-}
-
-/// Whether a CA's key usage (RFC 5280 section 4.2.1.3), if it has any, allows it to sign certificates. webpki does not look at it.
-fn may_sign(der: &[u8]) -> bool {
-    /// `keyCertSign`, the sixth bit from the left.
-    const KEY_CERT_SIGN: u8 = 0x04;
-    let usage = Certificate::read(der).and_then(|cert| cert.extension(KEY_USAGE));
-    usage.is_none_or(|mut usage| {
-        // Behind the number of bits that do not count.
-        matches!(usage.take(BIT_STRING), Some([_, bits, ..]) if bits & KEY_CERT_SIGN != 0)
-    })
 }
 
 /// Whether name constraints (RFC 5280 section 4.2.1.10) speak of `directoryName`, which webpki refuses for every certificate.
@@ -684,8 +667,6 @@ const DNS_NAME: u8 = 0x82;
 const BOOLEAN: u8 = 0x01;
 /// 2.5.29.17
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
-/// 2.5.29.15
-const KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x0f];
 /// 2.5.29.30
 const NAME_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x1e];
 /// 2.5.4.3

@@ -228,6 +228,23 @@ impl File {
         Ok(len)
     }
 
+    /// Where the next data lie from `offset` on, holes left out; `None` where none follow. A file system that knows no holes says
+    /// `offset` itself.
+    pub fn next_data(&self, offset: u64) -> Option<u64> {
+        match rustix::fs::seek(&self.0, rustix::fs::SeekFrom::Data(offset)) {
+            Ok(at) => Some(at),
+            Err(Errno::NXIO) => None,
+            Err(_) => Some(offset),
+        }
+    }
+
+    /// Nanoseconds since 1970 at which it was last changed.
+    pub fn modified_ns(&self) -> Result<u64, Errno> {
+        let stat = fstat(&self.0)?;
+        let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
+        Ok(seconds.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as u64))
+    }
+
     /// Seconds since 1970 at which it was last changed.
     pub fn modified_s(&self) -> Result<u64, Errno> {
         Ok(u64::try_from(fstat(&self.0)?.st_mtime).unwrap_or(0))

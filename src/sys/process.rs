@@ -1,11 +1,13 @@
 //! Processes: arguments, children, signals, output, the end.
 
 use crate::sys::file::{fill, put};
+use crate::sys::sock;
 use crate::sys::time::Deadline;
+use alloc::vec::Vec;
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr::null;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -131,6 +133,9 @@ pub enum Ended {
 /// What a child says is written at once, so that it arrives whole (`PIPE_BUF`).
 pub const WORDS_MAX: usize = 1024;
 
+/// Milliseconds that a process may live behind its last word.
+const LINGER_MS: u64 = 500;
+
 /// Words of a command.
 const COMMAND_MAX: usize = 8;
 /// What a shell gives when a program cannot be run.
@@ -144,6 +149,16 @@ impl Child {
             let mut words = [0; WORDS_MAX];
             let (status, len) = work(&mut words);
             let _ = rustix::io::write(write, words.get(..len).unwrap_or_default());
+            status
+        })
+    }
+
+    /// The same for work that may say more than is written at once: [`Child::wait`] must be called for it to end.
+    pub fn spawn_long(work: &mut dyn FnMut(&mut Vec<u8>) -> u8) -> Result<Self, Errno> {
+        Self::start(PipeFlags::CLOEXEC, &mut |write| {
+            let mut words = Vec::new();
+            let status = work(&mut words);
+            let _ = put(write.as_fd(), &words);
             status
         })
     }
@@ -208,7 +223,7 @@ impl Child {
     /// Waits for its end, and kills it at the deadline, or when `stop` says so. What it said is put into `words`, which gives the length.
     pub fn wait(self, stop: &Stop, deadline: Deadline, words: &mut [u8]) -> (Ended, usize) {
         let mut len = 0;
-        let killed = loop {
+        let mut killed = loop {
             let free = words.get_mut(len..).unwrap_or_default();
             match wait_readable(&self.words, stop, deadline) {
                 None => break Some(Ended::Late),
@@ -216,6 +231,7 @@ impl Child {
                 Some(Ready::Words) => {}
             }
             match rustix::io::read(&self.words, free) {
+                // It has closed the pipe, or says more than is wanted.
                 Ok(0) => break None,
                 Ok(n) => len = len.saturating_add(n),
                 Err(Errno::INTR) => {}
@@ -225,8 +241,16 @@ impl Child {
         if killed.is_some() {
             let _ = kill_process(self.pid, Signal::KILL);
         }
+        let lingers = deadline.step_ms(LINGER_MS);
         let ended = loop {
-            match waitpid(Some(self.pid), WaitOptions::empty()) {
+            let options = if killed.is_some() { WaitOptions::empty() } else { WaitOptions::NOHANG };
+            match waitpid(Some(self.pid), options) {
+                // Whoever has nothing more to say ends at once, or is no process of ours any more.
+                Ok(None) if lingers.passed() => {
+                    killed = Some(Ended::Late);
+                    let _ = kill_process(self.pid, Signal::KILL);
+                }
+                Ok(None) => sock::pause(Deadline::after_ms(1)),
                 Ok(Some((_, status))) => {
                     break match (killed, status.exit_status(), status.terminating_signal()) {
                         (Some(ended), ..) => ended,

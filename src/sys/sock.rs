@@ -195,6 +195,11 @@ pub fn wait_or(
     }
 }
 
+/// Waits until `deadline`.
+pub fn pause(deadline: Deadline) {
+    wait_for(&mut [], deadline);
+}
+
 /// Waits for the first of up to 32 descriptors, or for `deadline`; bit n of the answer is the nth, 0 is none.
 pub(super) fn wait_for(fds: &mut [PollFd<'_>], deadline: Deadline) -> u32 {
     loop {

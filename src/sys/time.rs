@@ -49,6 +49,9 @@ fn now(clock: c_int) -> Timespec {
 pub struct Deadline(u64);
 
 impl Deadline {
+    /// None.
+    pub const NEVER: Self = Self(u64::MAX);
+
     /// `ms` milliseconds from now.
     #[inline(never)] // with a hundred callers of this and `step_ms`, it is half a KB
     pub fn after_ms(ms: u64) -> Self {

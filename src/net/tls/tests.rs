@@ -350,7 +350,6 @@ fn each_fault_of_a_chain_has_its_own_word() {
         ("rsa2047", TlsError::KeySize, false),
         ("weakca", TlsError::KeySize, true),
         ("notca", TlsError::IssuerNotCa, true),
-        ("nosign", TlsError::IssuerNotCa, true),
         ("pathlen", TlsError::PathLength, true),
         ("onlycorp", TlsError::NameConstraint, true),
         ("directory", TlsError::DirectoryConstraint, true),

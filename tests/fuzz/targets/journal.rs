@@ -4,10 +4,12 @@
 use libfuzzer_sys::fuzz_target;
 use rdreport::encode::{Format, stream};
 use rdreport::error::Error;
+use rdreport::journal::files::Journal;
 use rdreport::journal::source::Source;
 use rdreport::journal::units;
 use rdreport::sink::Sink;
 use rdreport::sys::file::Root;
+use rdreport::sys::time::Deadline;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -42,7 +44,7 @@ fn folder() -> &'static (PathBuf, Root) {
 fuzz_target!(|content: &[u8]| {
     let (path, root) = folder();
     std::fs::write(path, content).unwrap();
-    let Ok(mut source) = Source::open(root) else { return };
+    let Ok(mut source) = Source::new(Journal::open(root).take(root), true, Deadline::after_ms(60_000)) else { return };
     for (format, redact) in [(Format::Export, false), (Format::Json, true), (Format::Short, true), (Format::Raw, false)] {
         source.restart(redact);
         let mut sums = [Sum(0, 0), Sum(0, 0)];

@@ -335,7 +335,7 @@ impl Folder {
     pub fn file(&self, name: &[u8]) -> Result<File, Errno> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File(openat(self.0.as_fd(), name, flags, Mode::empty())?);
-        if file.is_regular()? { Ok(file) } else { Err(Errno::INVAL) }
+        if file.is_regular()? { Ok(file) } else { Err(Errno::ISDIR) }
     }
 
     /// Opens a folder in this folder, which a symbolic link is not.
@@ -614,7 +614,7 @@ mod tests {
         let tree = Tree::new("pipe");
         let path = tree.0.join("root/a/pipe");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-        assert_eq!(tree.root().folder("a").unwrap().file(b"pipe").err(), Some(Errno::INVAL));
+        assert_eq!(tree.root().folder("a").unwrap().file(b"pipe").err(), Some(Errno::ISDIR));
         assert_eq!(tree.read("a/pipe"), Ok(String::new()));
     }
 

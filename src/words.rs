@@ -306,7 +306,7 @@ pub fn errno(e: Errno, out: &mut Text<'_>) {
         }
         Errno::PROTO => "protocol error",
         Errno::MSGSIZE => "the message is too long",
-        Errno::INVAL => "invalid argument: the kernel does not take this address or value",
+        Errno::INVAL => "the kernel does not take this value",
         Errno::MFILE => "too many open files in this process (raise its limit, ulimit -n)",
         Errno::NFILE => "too many open files in the system",
         Errno::TIMEDOUT => "timed out",
@@ -375,7 +375,10 @@ fn net(error: NetError, out: &mut Text<'_>) {
             out.str("cannot connect: ");
             match e {
                 Errno::ACCESS | Errno::PERM => {
-                    out.str("a firewall or filter of this machine forbids it");
+                    out.str("a firewall or route of this machine forbids it");
+                }
+                Errno::INVAL => {
+                    out.str("the kernel does not take this address, or a blackhole route leads to it");
                 }
                 e => errno(e, out),
             }

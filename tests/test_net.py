@@ -17,7 +17,7 @@ import time
 import unittest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from peers import BINARY, InNamespace
+from peers import BINARY, MACHINE, InNamespace, sample
 
 # Addresses of the peers' side, from the documentation ranges (RFC 5737, RFC 3849).
 V4, V6 = "192.0.2.1", "2001:db8::1"
@@ -361,6 +361,25 @@ class Waiting(Network):
             self.write("/run/.keep", "")
             self.start(host, seconds=2)
             self.assertIn("no network: no address or route in time; set rd.neednet=1 ip=dhcp", self.refused(3))
+
+    def test_never_for_the_journal(self):
+        self.write(f"/run/log/journal/{MACHINE}/.keep", "")
+        with open(f"{self.root}/run/log/journal/{MACHINE}/system.journal", "wb") as file:
+            file.write(sample("initrd-systemd252-ignition-disks-missing.journal"))
+        self.start(V4, f"rd.report.journal=http://{V4}/journal", seconds=3)
+        output = self.refused(4)
+        self.assertEqual(output.count("no network: no address or route in time"), 2, output)
+        self.assertNotIn("nothing answers", output)
+
+    def test_routes_that_lead_nowhere(self):
+        self.network()
+        for kind, why in [("prohibit", "a firewall or route of this machine forbids it"), ("blackhole", "a blackhole route")]:
+            self.there(f"route add {kind} 198.51.100.1")
+            shutil.rmtree(self.root + "/run/rdreport", ignore_errors=True)
+            self.start("198.51.100.1", seconds=1)
+            self.assertIn("cannot connect: ", output := self.refused(2))
+            self.assertIn(why, output)
+            self.there(f"route delete {kind} 198.51.100.1")
 
     def test_an_interface_that_never_comes(self):
         self.network()

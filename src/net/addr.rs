@@ -6,6 +6,7 @@ use heapless::Vec;
 
 use super::wait::Present;
 use crate::error::NetError;
+use crate::sys::Errno;
 use crate::sys::sock::interface_index;
 use crate::text::{self, Text, hex};
 
@@ -26,7 +27,12 @@ pub(super) fn literal(host: &str, port: u16) -> Option<Vec<SocketAddr, ADDRS_MAX
 /// What is missing where [`literal`] has no address for `host`: the interface of its zone, or any with a link-local address.
 pub(super) fn missing(host: &str) -> NetError {
     match parse(host.as_bytes()) {
-        Some((_, zone)) if !zone.is_empty() => NetError::NoInterface,
+        Some((_, zone)) if !zone.is_empty() => match interface_index(zone) {
+            Err(Errno::NODEV) => NetError::NoInterface,
+            Err(e) => NetError::Connect(e),
+            // It has come just now.
+            Ok(_) => NetError::NoRoute,
+        },
         _ => NetError::NoRoute,
     }
 }
@@ -73,7 +79,7 @@ fn parse_ip(text: &str) -> Option<IpAddr> {
 fn with_zone(ip: IpAddr, zone: &str, port: u16) -> Option<SocketAddr> {
     match ip {
         IpAddr::V6(ip) if !zone.is_empty() => {
-            let scope = text::number(zone.as_bytes()).or_else(|| interface_index(zone))?;
+            let scope = text::number(zone.as_bytes()).or_else(|| interface_index(zone).ok())?;
             Some(SocketAddr::V6(SocketAddrV6::new(ip, port, 0, scope)))
         }
         ip => Some(SocketAddr::new(ip, port)),

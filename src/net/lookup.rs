@@ -147,7 +147,13 @@ fn ask(
         asking.servers.clear();
         let failures = asking.open();
         if asking.servers.is_empty() {
-            return Err(failures.verdict());
+            return Err(match failures.verdict() {
+                // It is of a nameserver, not of the URL's host.
+                NetError::Connect(e) if !matches!(e, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    NetError::NameserverSilent
+                }
+                e => e,
+            });
         }
         asking.all();
         let verdict = asking.verdict();

@@ -223,10 +223,10 @@ fn family(peer: &SocketAddr) -> AddressFamily {
     }
 }
 
-/// The number of the interface called `name`.
-pub fn interface_index(name: &str) -> Option<u32> {
+/// The number of the interface called `name`; [`Errno::NODEV`] where there is none.
+pub fn interface_index(name: &str) -> Result<u32, Errno> {
     // Any socket of the network will do (netdevice(7)).
     let open = |family| socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
-    let socket = open(AddressFamily::INET6).or_else(|_| open(AddressFamily::INET)).ok()?;
-    rustix::net::netdevice::name_to_index(socket, name).ok()
+    let socket = open(AddressFamily::INET6).or_else(|_| open(AddressFamily::INET))?;
+    rustix::net::netdevice::name_to_index(socket, name)
 }

@@ -186,7 +186,7 @@ impl<'a> Run<'a> {
         platform: Option<Found<'a>>,
         warnings: &mut Warnings,
     ) -> Self {
-        let facts = Facts::gather(root);
+        let facts = Facts::gather(root, cmdline);
         let variables = Variables { facts: &facts, state, stage };
         let own = own_fields::lines(root, settings, &variables, warnings);
         for (key, value) in cloud::URLS.into_iter().filter_map(|(name, key)| Some((name, settings.cloud(key)?))) {
@@ -1114,7 +1114,7 @@ fn warn_of_gaps(settings: &Settings<'_>, warnings: &mut Warnings) {
             continue;
         };
         let mut buf = [0; LINE_MAX];
-        let why = "; GRUB and iPXE replace ${...} unless it is quoted for them";
+        let why = "; boot loaders replace ${...} by nothing, GRUB unless it is in single quotes";
         warnings.add(&[PREFIX, key, "=", shown(url, &mut buf), ": ", what, why]);
     }
 }

@@ -206,7 +206,7 @@ mod tests {
     use crate::sys::file::Root;
 
     fn with(value: &str) -> Result<Target, NoTarget> {
-        let mut facts = Facts::gather(&Root::new(None).unwrap());
+        let mut facts = Facts::gather(&Root::new(None).unwrap(), b"");
         facts.hostname.clear();
         facts.hostname.push_str("n\u{e9}/1").unwrap();
         journal(value, &Variables { facts: &facts, state: State::Failed, stage: Some("disks") }, 6)

@@ -47,6 +47,11 @@ class Arguments(unittest.TestCase):
         self.assertEqual(rows, [(key, value, default, text) for key, value, text, default in told])
         self.assertNotIn("not in this build", result.stdout)
 
+    def test_the_help_keeps_its_columns(self):
+        verbs = self.run_plain("--help").stdout.split("usage:")[1].split("exit status:")[0].splitlines()[1:]
+        for line in filter(None, verbs):
+            self.assertRegex(line, r"^ {2,}\S")
+
     def test_version(self):
         self.assertRegex(self.run_plain("--version").stdout, r"^rdreport \d+\.\d+\.\d+\n$")
 
@@ -177,6 +182,36 @@ class WrongInput(unittest.TestCase):
         warnings = self.server.requests[0].body
         self.assertIn(b'"rd.report.jurnal: no such setting; is rd.report.journal meant?"', warnings)
 
+    def test_what_is_wrong_with_settings_is_on_the_console(self):
+        root = Root(f"rd.report.tiemout=1 rd.report.stuck=on {self.good}", None)
+        self.addCleanup(root.remove)
+        root.write("dev/kmsg", "")
+        root.write("dev/console", "")
+        self.assertEqual(root.run("failed").returncode, 0)
+        said = ("rdreport: rd.report.tiemout: no such setting; is rd.report.timeout meant?\n",
+                "rdreport: rd.report.stuck: 'on' is not a time")
+        for path in ("dev/kmsg", "dev/console"):
+            with open(os.path.join(root.path, path)) as file:
+                text = file.read()
+            for line in said:
+                self.assertEqual(text.count(line), 1, path)
+
+    def test_words_of_the_image_stand_before_those_of_the_kernel(self):
+        url = self.server.url
+        root = Root(f"rd.report.timeout=7 rd.report.url={url('/kernel')}", None)
+        self.addCleanup(root.remove)
+        root.write("etc/cmdline.d/20-b.conf", f"rd.report.url={url('/b')} rd.report.timeout=2\n")
+        root.write("etc/cmdline.d/10-a.conf", f"rd.neednet=1\nrd.report.url={url('/a')} rd.report.stuck=\"30\n")
+        root.write("etc/cmdline.d/ignored", f"rd.report.url={url('/ignored')}\n")
+        root.write("etc/cmdline", "rd.report.timeout=3 rd.report.stuck=40\n")
+        said = root.run("check").stdout
+        self.assertIn("".join(f"  rd.report.url = {url(path)}\n" for path in ("/a", "/b", "/kernel")), said)
+        self.assertIn("  rd.report.timeout = 7\n  rd.report.stuck = 40\n", said)
+        self.assertEqual(root.run("failed").returncode, 0)
+        self.assertEqual(sorted(request.target for request in self.server.requests), ["/a", "/b", "/kernel"])
+        root.write("etc/cmdline.d/30-c.conf", "x" * 5000)
+        self.assertIn("hold more than 4096 bytes", root.run("check").stdout)
+
     def test_states_that_are_not_reported(self):
         root = Root(f"{self.good} rd.report.on=failed")
         self.addCleanup(root.remove)
@@ -210,6 +245,18 @@ class Check(unittest.TestCase):
                 self.assertIn(said, result.stdout)
             self.assertNotIn("SECRET", result.stdout + result.stderr)
             self.assertNotIn("PW", result.stdout + result.stderr)
+
+    def test_what_is_refused_stands_beside_what_holds(self):
+        result = self.check("rd.report.timeout=5m rd.report.timeout=soon rd.report.stuck=on rd.reprot.url=http://h/ "
+                            "rd.report.journal=http://h/j?host= rd.report.url=http://h//x")
+        self.assertEqual((result.returncode, result.stderr), (1, ""))
+        for said in ("problems:\n  ! rd.reprot.url: has no effect; is rd.report.url meant?\nreport:\n",
+                     "  rd.report.timeout = 5m\n    ! rd.report.timeout: 'soon' is not a time of at most a day, such as 90, 90s, "
+                     "5min or 1h; what holds is 5m\n",
+                     "  rd.report.stuck = 0 (off) (the default)\n    ! rd.report.stuck: 'on' is not a time",
+                     "  rd.report.url = http://h//x\n    ! rd.report.url=http://h//x: a part of its path is empty",
+                     "  rd.report.journal = http://h/j?***\n    ! rd.report.journal=http://h/j?***: a name in its query has no value"):
+            self.assertIn(said, result.stdout)
 
     def test_it_says_what_is_wrong(self):
         result = self.check("rd.report.url=ftp://h/ rd.report.colour=red rd.report.ssh=core")

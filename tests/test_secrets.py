@@ -87,5 +87,39 @@ class Secrets(unittest.TestCase):
         return False
 
 
+class WronglyWritten(unittest.TestCase):
+    """Secrets in settings that are not as they should be, and in those of others: nothing of them leaves by any way."""
+
+    LINES = (
+        "rd.report.url=http://127.0.0.1:1/s?sig={}", "rd.report.url=http://u:{}@127.0.0.1:1/s",
+        "rd.report.url=u:{}@ops.example/s?sig={}", "rd.report.url=https:/u:{}@ops.example/s?sig={}",
+        "\"rd.report.url=http://127.0.0.1:1/s?sig=a {}\"", "rd.report.proxy=u:{}@p:3128", "\"rd.report.header=X-Tok: {}\"",
+        "rd.report.header=X-Tok: {}", "rd.report.header={}", "rd.report.headers='Authorization: Bearer {}'", "rd.report.tokne={}",
+        "rd.report.maas.token=a:b:{}", "rd.reprot.header='X: {}'", "RD.REPORT.HEADER='X: {}'", "rd.report_header='X: {}'",
+        "rd.report.fallback=http://u:{}@127.0.0.1:1/?q={}", "rd.report.journal=file:/dev/x?tok={}",
+        "rd.luks.key={}", "netroot=iscsi:u:{}@10.0.0.1::3260::iqn", "root=cifs://u:{}@h/s", "systemd.setenv=TOKEN={}",
+        "systemd.set_credential=a:{}", "rd.iscsi.password={}", "k3s.server_key={}", "luks.passphrase={}",
+        "inst.sshpw={} rootpw={}", "wifi.psk={}", "ignition.config.url=https://u:{}@h/c?k={}", "proxy=u:{}@h:3128",
+        "inst.ks=ftp://u:{}@h/ks",
+    )
+
+    def test_nothing_leaves(self):
+        peer = Server()
+        self.addCleanup(peer.close)
+        for line in self.LINES:
+            with self.subTest(line):
+                peer.requests.clear()
+                root = Root(f"rd.report.url={peer.url()} rd.report.platform=none rd.report.timeout=1 {line.replace('{}', SECRET)}", None)
+                self.addCleanup(root.remove)
+                paths = [root.write(path, "") for path in ("dev/kmsg", "dev/console")]
+                results = [root.run(*args) for args in (("check",), ("failed", "--dry-run"), ("failed",))]
+                said = "".join(result.stdout + result.stderr for result in results)
+                for path in paths:
+                    with open(path) as file:
+                        said += file.read()
+                self.assertEqual(len(peer.requests), 1)
+                self.assertNotIn(SECRET, said + peer.requests[0].text().decode())
+
+
 if __name__ == "__main__":
     unittest.main()

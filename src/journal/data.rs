@@ -275,6 +275,10 @@ impl Data {
             return Ok(self.last_name.1);
         }
         let (field, _) = self.head(file, at)?;
+        // A short one that many entries share is kept then, and not read for each of them.
+        if field.codec == Codec::Plain && field.stored <= SCRATCH as u64 {
+            return self.look(file, at).map(|field| field.name);
+        }
         let mut scan = NameScan::new();
         // The error ends it: nothing behind the name is needed.
         let _ = self.codecs.pour(&mut self.windows, file, &field, HISTORY, &mut |piece| {

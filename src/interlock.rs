@@ -1,26 +1,28 @@
-//! Once: markers under `/run/rdreport` by which units, hooks and people share one report of each state.
+//! Once: units, hooks and people share one report of each state, by files under `/run/rdreport`.
 //!
-//! `STATE.start.N` is a run's own: its process, that process' start time and the boot. It comes into being whole, as a link to a file
-//! made before, so that of many runs one gets it. A run that lives holds it; one whose process is gone was killed, and the next run takes
-//! `N + 1`: a marker is taken away by its owner alone, so no two runs can clear each other's. `STATE.report` keeps the report's id and
-//! which sinks have it, so that a later try sends the rest under the same id. `STATE.done` says that nothing is left to send.
+//! `STATE.lock` is locked (flock(2)) while a run reports `STATE`. The kernel unlocks the file when the run dies, and no child keeps it open, so
+//! the lock needs no process numbers, which mean nothing in a container or below `--root`. `STATE.report` holds the report's id, which
+//! destinations have the report, and the boot: it is written before anything is sent, and again as each delivery ends. A later run sends the
+//! rest under the same id. `STATE.done` says that nothing is left to send.
 
 use crate::settings::{State, Warnings};
 use crate::sys::Errno;
-use crate::sys::file::{Folder, Root};
-use crate::sys::process;
+use crate::sys::file::{File, Folder, Root};
+use crate::sys::process::Unshared;
+use crate::sys::sock::{self, Ready};
+use crate::sys::time::Deadline;
 use crate::text::{Text, number};
 use crate::words;
 use heapless::{String, Vec};
 
-/// Runs of one state that may be killed half-way; after that the interlock is given up, not the report.
-const TRIES_MAX: u64 = 64;
-/// Bytes of a marker: two numbers and two UUIDs at most.
-const MARKER_MAX: usize = 128;
-/// Bytes of `/proc/PID/stat` up to the start time, with the longest name there is (64 bytes) and all numbers at their longest.
-const STAT_MAX: usize = 1024;
-/// Bytes of a marker's name.
-const NAME_MAX: usize = 40;
+/// Milliseconds to wait for a lock: longer than a child of a killed run takes to close it, or another run to look whether it is held.
+const LOCK_MS: u64 = 250;
+/// Milliseconds between two attempts to lock.
+const LOCK_STEP_MS: u64 = 10;
+/// Bytes of a record: two UUIDs, a number of ten digits, two spaces and the line end.
+const RECORD_MAX: usize = 96;
+/// Bytes of a file's name.
+const NAME_MAX: usize = 24;
 /// Bytes of a UUID.
 const ID_MAX: usize = 36;
 
@@ -32,22 +34,31 @@ pub type Id = String<ID_MAX>;
 pub enum Refused {
     /// All of it was delivered.
     Done,
-    /// This process is at it.
-    Busy(u64),
+    /// Another run is reporting.
+    Busy,
 }
 
-/// A run's right to report; without `/run`, one that holds nobody off.
+/// A run's right to report `state`, until it is dropped. Without a writable `/run` it keeps nobody else from reporting.
 pub struct Lock {
-    folder: Option<Folder>,
     state: State,
-    marker: Vec<u8, NAME_MAX>,
+    _held: Option<Unshared>,
+    folder: Option<Folder>,
+    file: Option<File>,
+    record: Record,
+}
+
+/// Content of `STATE.report`.
+#[derive(Default)]
+struct Record {
     id: Id,
+    /// Bit n: destination n has the report.
     sent: u32,
+    boot: Id,
 }
 
 impl Lock {
-    /// Takes the right to report `state` in this boot. `id` is the report's, and becomes that of an earlier run that did not deliver all.
-    /// With `force`, what was delivered does not count; a run that is alive does.
+    /// Takes the right to report `state` in this boot. `id` is the report's, and is replaced by that of an earlier run that did not deliver
+    /// everything. With `force`, what was delivered does not count; a run that is reporting does.
     pub fn take(
         root: &Root,
         state: State,
@@ -56,172 +67,181 @@ impl Lock {
         id: &mut Id,
         warnings: &mut Warnings,
     ) -> Result<Self, Refused> {
-        let mut lock = Self { folder: None, state, marker: Vec::new(), id: id.clone(), sent: 0 };
+        let record = Record { id: id.clone(), sent: 0, boot: boot(boot_id) };
+        let mut lock = Self { state, _held: None, folder: None, file: None, record };
         // Progress is reported as often as it is made.
         if state == State::Running {
             return Ok(lock);
         }
-        match root.make_folder("run", "rdreport").map(|folder| lock.enter(root, folder, boot_id, force)) {
-            Ok(Ok(Some(refused))) => return Err(refused),
-            Ok(Ok(None)) => {}
-            Ok(Err(e)) | Err(e) => {
-                let mut buf = [0; 64];
-                let mut why = Text::new(&mut buf);
-                words::errno(e, &mut why);
-                warnings.add(&["/run/rdreport: ", why.as_str(), "; this report may be sent again by another run"]);
-                lock.folder = None;
+        let mut error = None;
+        match root.make_folder("run", "rdreport") {
+            Ok(folder) => {
+                match hold(&folder, state) {
+                    Ok(held) => lock._held = Some(held),
+                    Err(Errno::AGAIN) => return Err(Refused::Busy),
+                    Err(e) => error = Some(e),
+                }
+                if lock.resume(&folder, force) {
+                    return Err(Refused::Done);
+                }
+                match folder.record(&name(state, ".report")) {
+                    Ok(file) => lock.file = Some(file),
+                    Err(e) => error = error.or(Some(e)),
+                }
+                lock.folder = Some(folder);
+                error = error.or(lock.write().err());
             }
+            Err(e) => error = Some(e),
         }
-        id.clone_from(&lock.id);
+        if let Some(e) = error {
+            let mut buf = [0; 64];
+            let mut why = Text::new(&mut buf);
+            words::errno(e, &mut why);
+            warnings.add(&["/run/rdreport: ", why.as_str(), "; this report may be sent again by another run"]);
+        }
+        id.clone_from(&lock.record.id);
         Ok(lock)
     }
 
-    /// Whether the sink of this number has the report.
-    pub fn has_sent(&self, sink: usize) -> bool {
-        self.sent & bit(sink) != 0
+    /// Goes on with the report of an earlier run of this boot, unless `force` asks for a new one. Returns whether nothing is left to send.
+    fn resume(&mut self, folder: &Folder, force: bool) -> bool {
+        let done = name(self.state, ".done");
+        let found = read(folder, self.state);
+        let is_new = force || found.as_ref().is_some_and(|found| found.boot != self.record.boot);
+        if is_new {
+            // The mark belongs to the report that this one replaces.
+            let _ = folder.remove(&done);
+            return false;
+        }
+        if let Some(found) = found.filter(|found| !found.id.is_empty()) {
+            self.record = found;
+        }
+        folder.file(&done).is_ok()
+    }
+
+    /// Whether destination number `slot` has the report.
+    pub fn has_sent(&self, slot: usize) -> bool {
+        self.record.has_sent(slot)
     }
 
     /// Remembers that it has.
-    pub fn sent(&mut self, sink: usize) {
-        self.sent |= bit(sink);
-        self.write_report();
+    pub fn sent(&mut self, slot: usize) {
+        self.record.sent |= bit(slot);
+        // If this fails, another run sends more than it needs to.
+        let _ = self.write();
     }
 
-    /// Ends the run: `is_done` says that nothing is left for another.
+    /// Ends the run; `is_done` says that nothing is left for another.
     pub fn settle(self, is_done: bool) {
-        let Some(folder) = &self.folder else { return };
-        let _ = match is_done {
-            true => folder.write_new(&name(self.state, ".done", None), b""),
-            false => folder.remove(&self.marker),
-        };
-    }
-
-    fn enter(&mut self, root: &Root, folder: Folder, boot_id: &str, force: bool) -> Result<Option<Refused>, Errno> {
-        let pid = process::id();
-        let mut buf = [0; MARKER_MAX];
-        let mut marker = Text::new(&mut buf);
-        marker.dec(pid).str(" ").dec(started(root, pid).unwrap_or(0)).str(" ").str(boot_id).str("\n");
-        let own = name(self.state, ".pid.", Some(pid));
-        let _ = folder.remove(&own);
-        folder.write_new(&own, marker.as_bytes())?;
-        let taken = self.claim(root, &folder, boot_id, &own);
-        let _ = folder.remove(&own);
-        match taken? {
-            Some(pid) => return Ok(Some(Refused::Busy(pid))),
-            None if force => {}
-            None if folder.file(&name(self.state, ".done", None)).is_ok() => {
-                let _ = folder.remove(&self.marker);
-                return Ok(Some(Refused::Done));
-            }
-            None => {
-                if let Some((id, sent)) = read_report(&folder, self.state) {
-                    (self.id, self.sent) = (id, sent);
-                }
-            }
+        if let Some(folder) = self.folder.filter(|_| is_done) {
+            let _ = folder.record(&name(self.state, ".done"));
         }
-        self.folder = Some(folder);
-        self.write_report();
-        Ok(None)
     }
 
-    /// Links `own` to the first name that no run ever had but those that were killed; gives the process that is in the way.
-    fn claim(&mut self, root: &Root, folder: &Folder, boot_id: &str, own: &[u8]) -> Result<Option<u64>, Errno> {
-        let mut number = 0;
-        for _ in 0..2 * TRIES_MAX {
-            self.marker = name(self.state, ".start.", Some(number));
-            match folder.link(own, &self.marker) {
-                Err(Errno::EXIST) => {}
-                linked => return linked.map(|()| None),
-            }
-            match folder.read(&self.marker, &mut [0; MARKER_MAX]).map(|text| owner(root, text, boot_id)) {
-                // Its run has just ended and left all to be done.
-                Err(Errno::NOENT) => {}
-                Err(e) => return Err(e),
-                Ok(Some(pid)) => return Ok(Some(pid)),
-                Ok(None) => number = number.saturating_add(1),
-            }
-        }
-        Err(Errno::MLINK)
-    }
-
-    fn write_report(&self) {
-        let Some(folder) = &self.folder else { return };
-        let mut buf = [0; MARKER_MAX];
+    /// Writes the record in one call and in place, so that a kill leaves the old one or the new one, and a disk that has filled up since the
+    /// first one still takes it.
+    fn write(&self) -> Result<(), Errno> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let mut buf = [0; RECORD_MAX];
         let mut text = Text::new(&mut buf);
-        text.str(&self.id).str(" ").dec(self.sent.into()).str("\n");
-        let (new, name) = (name(self.state, ".report.new", None), name(self.state, ".report", None));
-        // What an earlier run left behind when it was killed; nobody but the holder of the lock is here.
-        let _ = folder.remove(&new);
-        // Without it, another try sends more than it need.
-        let _ = folder.write_new(&new, text.as_bytes()).and_then(|()| folder.rename(&new, &name));
+        text.str(&self.record.id).str(" ").dec(self.record.sent.into()).str(" ").str(&self.record.boot).str("\n");
+        file.write_at(0, text.as_bytes())
     }
+}
+
+impl Record {
+    fn has_sent(&self, slot: usize) -> bool {
+        self.sent & bit(slot) != 0
+    }
+
+    /// Whether it is of the boot `id`, as far as is known.
+    fn may_be_of(&self, id: &str) -> bool {
+        self.boot.is_empty() || id.is_empty() || self.boot == id
+    }
+}
+
+/// Whether a run has begun to report `state` in this boot, and perhaps was killed, or delivered nothing.
+pub fn is_begun(root: &Root, state: State, boot_id: &str) -> bool {
+    find(root, state, boot_id).is_some()
 }
 
 /// Whether this state was reported to anybody in this boot, or is being reported.
 pub fn is_reported(root: &Root, state: State, boot_id: &str) -> bool {
-    let Ok(folder) = root.own_folder("run", "rdreport") else { return false };
-    // The markers of those that were killed stay, so their numbers have no gaps.
-    let mut owners = (0..TRIES_MAX).map_while(|number| {
-        let mut buf = [0; MARKER_MAX];
-        folder.read(&name(state, ".start.", Some(number)), &mut buf).ok().map(|text| owner(root, text, boot_id))
-    });
-    folder.file(&name(state, ".done", None)).is_ok()
-        || read_report(&folder, state).is_some_and(|(_, sent)| sent != 0)
-        || owners.any(|owner| owner.is_some())
+    let Some((folder, record)) = find(root, state, boot_id) else { return false };
+    record.sent != 0 || folder.file(&name(state, ".done")).is_ok() || is_held(&folder, state)
 }
 
-/// Whether the sink of this number has the report of `state`.
-pub fn has_sent(root: &Root, state: State, sink: usize) -> bool {
-    let report = root.own_folder("run", "rdreport").ok().and_then(|folder| read_report(&folder, state));
-    report.is_some_and(|(_, sent)| sent & bit(sink) != 0)
+/// Whether destination number `slot` has the report of `state`.
+pub fn has_sent(root: &Root, state: State, boot_id: &str, slot: usize) -> bool {
+    find(root, state, boot_id).is_some_and(|(_, record)| record.has_sent(slot))
 }
 
-/// The process of a marker, if it lives: the same process, in the same boot.
-fn owner(root: &Root, marker: &[u8], boot_id: &str) -> Option<u64> {
-    let mut words = core::str::from_utf8(marker).ok()?.trim_ascii_end().split(' ');
-    let mut next = || number(words.next()?.as_bytes());
-    let (pid, start) = (next()?, next()?);
-    (words.next().unwrap_or_default() == boot_id && started(root, pid) == Some(start)).then_some(pid)
+/// The record of `state` in this boot.
+fn find(root: &Root, state: State, boot_id: &str) -> Option<(Folder, Record)> {
+    let folder = root.own_folder("run", "rdreport").ok()?;
+    let record = read(&folder, state)?;
+    record.may_be_of(boot_id).then_some((folder, record))
 }
 
-/// When a process was started, in the kernel's ticks since boot: field 22 of `/proc/PID/stat` (proc(5)). `None` if it is gone, or dead
-/// and not yet waited for.
-fn started(root: &Root, pid: u64) -> Option<u64> {
-    let mut buf = [0; 32];
-    let mut path = Text::new(&mut buf);
-    path.str("proc/").dec(pid).str("/stat");
-    let mut stat = [0; STAT_MAX];
-    let stat = root.read(path.as_bytes(), &mut stat).ok()?;
-    // The name, in parentheses, may hold any byte.
-    let fields = stat.get(stat.iter().rposition(|b| *b == b')')?.saturating_add(2)..)?;
-    let mut fields = fields.split(|b| *b == b' ');
-    if matches!(fields.next()?, b"Z" | b"X") {
-        return None;
+/// Locks `state`; [`Errno::AGAIN`] if another run has it.
+fn hold(folder: &Folder, state: State) -> Result<Unshared, Errno> {
+    let file = Unshared::new(folder.lock_file(&name(state, ".lock"))?);
+    let deadline = Deadline::after_ms(LOCK_MS);
+    loop {
+        match file.lock() {
+            Err(Errno::AGAIN) if !deadline.passed() => {
+                sock::wait(&mut core::iter::empty(), Ready::In, Deadline::after_ms(LOCK_STEP_MS));
+            }
+            locked => return locked.map(|()| file),
+        }
     }
-    number(fields.nth(18)?)
 }
 
-fn read_report(folder: &Folder, state: State) -> Option<(Id, u32)> {
-    let mut buf = [0; MARKER_MAX];
-    let text = folder.read(&name(state, ".report", None), &mut buf).ok()?;
-    let (id, sent) = core::str::from_utf8(text).ok()?.trim_ascii_end().split_once(' ')?;
-    // Nothing that could not stand in a header.
-    let is_id = id.len() == ID_MAX && id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
-    Some((String::try_from(id).ok().filter(|_| is_id)?, number(sent.as_bytes())?))
+/// Whether another run has locked `state`.
+fn is_held(folder: &Folder, state: State) -> bool {
+    // Its lock goes with the file, at once.
+    folder.file(&name(state, ".lock")).is_ok_and(|file| file.lock() == Err(Errno::AGAIN))
 }
 
-fn name(state: State, what: &str, number: Option<u64>) -> Vec<u8, NAME_MAX> {
-    let mut buf = [0; NAME_MAX];
-    let mut text = Text::new(&mut buf);
-    text.str(state.as_str()).str(what);
-    if let Some(number) = number {
-        text.dec(number);
+/// Reads `STATE.report`; `None` if it does not exist. What cannot be read in it stays empty.
+fn read(folder: &Folder, state: State) -> Option<Record> {
+    let mut buf = [0; RECORD_MAX];
+    let mut record = Record::default();
+    let text = match folder.read(&name(state, ".report"), &mut buf) {
+        Err(Errno::NOENT) => return None,
+        read => read.unwrap_or_default(),
+    };
+    // A shorter record leaves the end of a longer one behind it.
+    let line = text.split(|b| *b == b'\n').next().unwrap_or_default();
+    let mut parts = core::str::from_utf8(line).unwrap_or_default().split(' ');
+    let (id, sent) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    record.boot = boot(parts.next().unwrap_or_default());
+    // The id goes into a header field.
+    if let Some(sent) = number(sent.as_bytes()).filter(|_| is_id(id)) {
+        (record.id, record.sent) = (Id::try_from(id).unwrap_or_default(), sent);
     }
-    Vec::from_slice(text.as_bytes()).unwrap_or_default()
+    Some(record)
 }
 
-fn bit(sink: usize) -> u32 {
-    1u32.checked_shl(sink as u32).unwrap_or(0)
+fn is_id(text: &str) -> bool {
+    text.len() == ID_MAX && text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-')
+}
+
+/// A boot's id, empty if it is not one.
+fn boot(id: &str) -> Id {
+    Id::try_from(id).ok().filter(|id| is_id(id)).unwrap_or_default()
+}
+
+fn name(state: State, what: &str) -> Vec<u8, NAME_MAX> {
+    let mut name = Vec::new();
+    // The longest is "succeeded.report".
+    let _ = name.extend_from_slice(state.as_str().as_bytes());
+    let _ = name.extend_from_slice(what.as_bytes());
+    name
+}
+
+fn bit(slot: usize) -> u32 {
+    1u32.checked_shl(slot as u32).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -229,27 +249,19 @@ mod tests {
     use super::*;
 
     const BOOT: &str = "01234567-89ab-cdef-0123-456789abcdef";
+    const ID: &str = "11111111-89ab-cdef-0123-456789abcdef";
 
     struct Machine(std::path::PathBuf);
 
     impl Machine {
         fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(std::format!("rdreport-interlock-{name}-{}", std::process::id()));
-            std::fs::create_dir_all(path.join("run")).unwrap();
-            let machine = Self(path);
-            machine.process(process::id(), "S", 77);
-            machine
+            std::fs::create_dir_all(path.join("run/rdreport")).unwrap();
+            Self(path)
         }
 
-        fn process(&self, pid: u64, state: &str, start: u64) {
-            let stat = std::format!("{pid} (a ) b) {state} 1{} {start} 0 0", " 0".repeat(17));
-            self.write(&std::format!("proc/{pid}/stat"), &stat);
-        }
-
-        fn write(&self, path: &str, text: &str) {
-            let path = self.0.join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
+        fn write(&self, name: &str, text: &str) {
+            std::fs::write(self.0.join("run/rdreport").join(name), text).unwrap();
         }
 
         fn root(&self) -> Root {
@@ -257,8 +269,10 @@ mod tests {
         }
 
         fn take(&self, force: bool, id: &str) -> Result<(Lock, std::string::String), Refused> {
+            let mut warnings = Warnings::default();
             let mut id = Id::try_from(id).unwrap();
-            let lock = Lock::take(&self.root(), State::Failed, BOOT, force, &mut id, &mut Warnings::default())?;
+            let lock = Lock::take(&self.root(), State::Failed, BOOT, force, &mut id, &mut warnings)?;
+            assert_eq!(warnings.lines().next(), None);
             Ok((lock, id.as_str().into()))
         }
     }
@@ -272,63 +286,99 @@ mod tests {
     #[test]
     fn one_at_a_time_and_once() {
         let machine = Machine::new("once");
-        let (mut first, id) = machine.take(false, BOOT).unwrap();
-        assert_eq!(machine.take(false, BOOT).err(), Some(Refused::Busy(process::id())));
-        assert_eq!(machine.take(true, BOOT).err(), Some(Refused::Busy(process::id())));
-        assert!(is_reported(&machine.root(), State::Failed, BOOT));
+        let root = machine.root();
+        assert!(!is_begun(&root, State::Failed, BOOT));
+        let (mut first, id) = machine.take(false, ID).unwrap();
+        assert_eq!(machine.take(false, ID).err(), Some(Refused::Busy));
+        assert_eq!(machine.take(true, ID).err(), Some(Refused::Busy));
+        assert!(is_begun(&root, State::Failed, BOOT) && is_reported(&root, State::Failed, BOOT));
         first.sent(1);
         first.settle(false);
         // The rest is sent under the same id.
-        let other = BOOT.replace('0', "f");
+        let other = ID.replace('1', "f");
         let (second, same) = machine.take(false, &other).unwrap();
         assert_eq!((same, second.has_sent(0), second.has_sent(1)), (id, false, true));
-        assert!(is_reported(&machine.root(), State::Failed, BOOT));
+        assert!(has_sent(&root, State::Failed, BOOT, 1) && !has_sent(&root, State::Failed, BOOT, 0));
         second.settle(true);
-        machine.process(process::id(), "S", 78);
-        assert_eq!(machine.take(false, BOOT).err(), Some(Refused::Done));
+        assert_eq!(machine.take(false, ID).err(), Some(Refused::Done));
         // What was refused leaves nothing behind.
-        assert_eq!(machine.take(false, BOOT).err(), Some(Refused::Done));
+        assert_eq!(machine.take(false, ID).err(), Some(Refused::Done));
         let (third, new) = machine.take(true, &other).unwrap();
-        assert_eq!((new, third.has_sent(1)), (other, false));
+        assert_eq!((new, third.has_sent(1)), (other.clone(), false));
+        drop(third);
+        // The new report is not done because the old one was.
+        assert_eq!(machine.take(false, ID).unwrap().1, other);
     }
 
     #[test]
-    fn the_dead_hold_nothing() {
-        for (marker, dies) in [
-            ("4242 9 01234567-89ab-cdef-0123-456789abcdef\n", "S"), // its number belongs to another process now
-            ("4242 5 fedcba98-89ab-cdef-0123-456789abcdef\n", "S"), // of another boot
-            ("4243 5 01234567-89ab-cdef-0123-456789abcdef\n", "S"),
-            ("4242 5 01234567-89ab-cdef-0123-456789abcdef\n", "Z"),
-            ("", "S"),
-            ("\u{fffd} x", "S"),
-        ] {
-            let machine = Machine::new("dead");
-            machine.process(4242, dies, 5);
-            machine.write("run/rdreport/failed.start.0", marker);
-            assert!(machine.take(false, BOOT).is_ok(), "{marker}");
-        }
-        let machine = Machine::new("alive");
-        machine.process(4242, "D", 5);
-        machine.write("run/rdreport/failed.start.0", "4242 5 01234567-89ab-cdef-0123-456789abcdef\n");
-        assert_eq!(machine.take(false, BOOT).err(), Some(Refused::Busy(4242)));
+    fn a_run_that_delivered_nothing_has_begun_and_keeps_nobody_off() {
+        let machine = Machine::new("begun");
+        drop(machine.take(false, ID).unwrap());
+        let root = machine.root();
+        assert!(is_begun(&root, State::Failed, BOOT) && !is_reported(&root, State::Failed, BOOT));
+        assert!(!is_begun(&root, State::Succeeded, BOOT));
+        assert_eq!(machine.take(false, BOOT).unwrap().1, ID);
     }
 
     #[test]
-    fn what_is_no_id_is_not_sent() {
-        let machine = Machine::new("id");
-        machine.write("run/rdreport/failed.report", "x\r\nInjected: 1-89ab-cdef-0123-456789ab 1\n");
+    fn files_of_another_boot_hold_nothing() {
+        let machine = Machine::new("boot");
+        let other = BOOT.replace('0', "f");
+        machine.write("failed.report", &std::format!("{ID} 3 {other}\n"));
+        machine.write("failed.done", "");
+        assert!(!is_begun(&machine.root(), State::Failed, BOOT));
+        // Of which boot this is, is not known.
+        assert!(is_begun(&machine.root(), State::Failed, ""));
         let (lock, id) = machine.take(false, BOOT).unwrap();
         assert_eq!((id.as_str(), lock.has_sent(0)), (BOOT, false));
+        drop(lock);
+        assert_eq!(machine.take(false, ID).unwrap().1, BOOT);
+    }
+
+    #[test]
+    fn what_is_no_record_says_only_that_it_began() {
+        for text in [
+            "",
+            "\n",
+            "x",
+            "x\r\nInjected: 1-89ab-cdef-0123-456789ab 1\n",
+            &std::format!("{ID} x {BOOT}\n"),
+            &"1".repeat(500),
+        ] {
+            let machine = Machine::new("record");
+            machine.write("failed.report", text);
+            assert!(is_begun(&machine.root(), State::Failed, BOOT), "{text}");
+            let (lock, id) = machine.take(false, BOOT).unwrap();
+            assert_eq!((id.as_str(), lock.has_sent(0)), (BOOT, false), "{text}");
+        }
+        // The end of a longer record behind a shorter one.
+        let machine = Machine::new("longer");
+        machine.write("failed.report", &std::format!("{ID} 2 {BOOT}\ndef\n"));
+        let (lock, id) = machine.take(false, BOOT).unwrap();
+        assert_eq!((id.as_str(), lock.has_sent(1)), (ID, true));
     }
 
     #[test]
     fn without_run_it_warns_and_goes_on() {
         let machine = Machine::new("missing");
-        std::fs::remove_dir(machine.0.join("run")).unwrap();
-        let (mut id, mut warnings) = (Id::try_from(BOOT).unwrap(), Warnings::default());
+        std::fs::remove_dir_all(machine.0.join("run")).unwrap();
+        let (mut id, mut warnings) = (Id::try_from(ID).unwrap(), Warnings::default());
         let lock = Lock::take(&machine.root(), State::Failed, BOOT, false, &mut id, &mut warnings).unwrap();
         assert!(warnings.lines().next().unwrap().starts_with("/run/rdreport: no such file"));
         lock.settle(true);
         assert!(!is_reported(&machine.root(), State::Failed, BOOT));
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let machine = Machine::new("links");
+        std::fs::write(machine.0.join("elsewhere"), "").unwrap();
+        for name in ["failed.lock", "failed.report"] {
+            std::os::unix::fs::symlink(machine.0.join("elsewhere"), machine.0.join("run/rdreport").join(name)).unwrap();
+        }
+        let (mut id, mut warnings) = (Id::try_from(ID).unwrap(), Warnings::default());
+        Lock::take(&machine.root(), State::Failed, BOOT, false, &mut id, &mut warnings).unwrap().sent(0);
+        assert_eq!(warnings.lines().count(), 1);
+        assert_eq!(std::fs::read(machine.0.join("elsewhere")).unwrap(), b"");
     }
 }

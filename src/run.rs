@@ -13,7 +13,7 @@ use crate::follow::{self, Follower, Part};
 use crate::http::client::{Body, Heard, Outcome};
 use crate::http::proxy;
 use crate::http::url::Url;
-use crate::interlock::{self, Lock};
+use crate::interlock::{self, Id, Lock};
 use crate::journal::files::Journal;
 #[cfg(feature = "follow")]
 use crate::journal::position::Positions;
@@ -52,6 +52,8 @@ const ALREADY: u8 = 3;
 
 /// Milliseconds by which a status goes ahead of the journal, unless it is through sooner: it is small and matters most.
 const HEAD_START_MS: u64 = 5_000;
+/// The head start takes at most one part in so many of the time that is left, so that the journal gets its turn.
+const HEAD_START_PART: u64 = 3;
 /// Milliseconds that a sink's process has beyond its own deadline, to say why it failed.
 const GRACE_MS: u64 = 500;
 /// Seconds for a report without `rd.report.timeout`.
@@ -65,6 +67,7 @@ const SINKS_MAX: usize = 2 * crate::settings::SINKS_MAX + 1;
 /// Processes of a report: the sinks', and the clouds'.
 const JOBS_MAX: usize = SINKS_MAX + cloud::SERVICES_MAX;
 const _: () = assert!(SINKS_MAX + cloud::SERVICES.len() <= fallback::STARTED);
+const _: () = assert!(JOBS_MAX <= process::CHILDREN_MAX);
 /// Milliseconds that journald is given to write what it holds.
 const SYNC_MS: u64 = 1_000;
 /// Milliseconds that the status waits for the journal at most, and the part of the report's time; whatever the journal holds, the status
@@ -439,6 +442,11 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         say(&mut |line| {
             line.str("'").str(state.as_str()).str("' is not reported; set rd.report.on= to change that");
         });
+        // That it failed is remembered all the same: a success afterwards would be wrong.
+        if state == State::Failed && !arguments.dry_run {
+            let boot_id = crate::report::line(root, "proc/sys/kernel/random/boot_id");
+            drop(Lock::take(root, state, &boot_id, false, &mut Id::new(), &mut warnings));
+        }
         return DONE;
     }
     if arguments.wait && !is_stuck(root, settings.stuck_s) {
@@ -487,7 +495,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     clouds.retain(|service| {
         let number = Job::Cloud(service).number();
         // Of how it ended, a cloud hears once.
-        let other = |end: &State| *end != state && !arguments.force && interlock::has_sent(root, *end, number);
+        let other = |end: &State| *end != state && !arguments.force && interlock::has_sent(root, *end, boot_id, number);
         !lock.has_sent(number) && ![State::Failed, State::Succeeded].iter().any(other)
     });
     let is_journal_sent = sinks.iter().any(|sink| sink.is_journal);
@@ -501,36 +509,23 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     print_warnings(&warnings);
     if state == State::Succeeded && !arguments.force {
         let (unit, _) = units::verdict(&found);
-        if !unit.is_empty() || interlock::is_reported(root, State::Failed, boot_id) {
+        if !unit.is_empty() || interlock::is_begun(root, State::Failed, boot_id) {
             say(&mut |line| words::no_success(Some(unit).filter(|unit| !unit.is_empty()), line));
             lock.settle(false);
             return UNDELIVERED;
         }
     }
-    let mut undelivered = bad;
     let telling = Telling { run: &run, arguments, id: &id, deadline, patient_since, is_asked_for, found: &found };
-    let (statuses, journals) = sinks.split_at(sinks.iter().filter(|sink| !sink.waits()).count());
-    let jobs = statuses.iter().map(Job::Sink).chain(clouds.iter().copied().map(Job::Cloud));
-    let jobs: Bounded<Job<'_>, JOBS_MAX> = jobs.chain(journals.iter().map(Job::Sink)).collect();
-    let mut children: Bounded<Option<Result<Child, Errno>>, JOBS_MAX> = Bounded::new();
-    let mut statuses_due = Some(deadline.step_ms(HEAD_START_MS));
-    for job in &jobs {
-        if matches!(job, Job::Sink(sink) if sink.waits())
-            && let Some(due) = statuses_due.take()
-        {
-            for child in children.iter().take(statuses.len()).flatten().flatten() {
-                child.listen(&stop, due);
-            }
-        }
-        let mut work = |said: &mut [u8; WORDS_MAX]| {
-            // What the others say is not for this one.
-            children.clear();
-            telling.job(job, &mut journal, &mut warnings, said)
-        };
-        // Once told to end, it begins nothing new.
-        let child = if stop.is_asked() { Err(Errno::CANCELED) } else { Child::spawn(&mut work) };
-        let _ = children.push(Some(child));
+    let statuses = sinks.iter().filter(|sink| !sink.waits()).map(Job::Sink);
+    let first = statuses.chain(clouds.iter().copied().map(Job::Cloud));
+    let behind = sinks.iter().filter(|sink| sink.waits()).map(Job::Sink);
+    let mut jobs =
+        Jobs { root, deadline, patient_since, stop: &stop, lock: &mut lock, running: Bounded::new(), lost: 0 };
+    jobs.start(&mut first.into_iter(), &telling, &mut journal, &mut warnings);
+    if sinks.iter().any(SinkOf::waits) {
+        jobs.settle(|job| !job.is_cloud(), head_start(deadline));
     }
+    jobs.start(&mut behind.into_iter(), &telling, &mut journal, &mut warnings);
     // While they send: it takes none of their time, and is there if they hang.
     let platform_name = run.platform.map_or("", |platform| platform.name);
     let opened = ssh_user
@@ -539,16 +534,8 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     // The secrets of the header fields are needed no more.
     let kernel = run.facts.kernel.clone();
     drop(run);
-    // A cloud may be waited for longer than the others, whose lines need not wait for it.
-    for is_cloud in [false, true] {
-        for (job, child) in jobs.iter().zip(&mut children).filter(|(job, _)| job.is_cloud() == is_cloud) {
-            let Some(child) = child.take() else { continue };
-            match finish(root, job, child, &stop, job.deadline(patient_since, deadline)) {
-                Ok(Ended::Exit(DONE)) => lock.sent(job.number()),
-                _ => undelivered = undelivered.saturating_add(1),
-            }
-        }
-    }
+    jobs.settle(|_| true, Deadline::after_ms(u64::MAX));
+    let mut undelivered = bad.saturating_add(jobs.lost);
     // Progress has nothing to say on a console, and many of it would say the same.
     if state != State::Running {
         show_warnings(root, &warnings);
@@ -795,49 +782,121 @@ fn is_stuck(root: &Root, after_s: u32) -> bool {
     is_initramfs(root)
 }
 
-/// Waits for a sink's process and prints its line; gives how it ended.
-fn finish(
-    root: &Root,
-    job: &Job<'_>,
-    child: Result<Child, Errno>,
-    stop: &Stop,
+/// The end of the time by which the status, and what is looked up for it, go ahead of all else.
+fn head_start(deadline: Deadline) -> Deadline {
+    deadline.step_ms(HEAD_START_MS.min(deadline.left_ms() / HEAD_START_PART))
+}
+
+/// What became of a job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Ended(Ended),
+    NoProcess(Errno),
+    /// The time was over before its turn.
+    NotTried,
+}
+
+/// The processes of a report, each of which is settled as it ends.
+struct Jobs<'j, 'a> {
+    root: &'j Root,
     deadline: Deadline,
-) -> Result<Ended, Errno> {
-    let mut words = [0; WORDS_MAX];
-    let grace = deadline.left_ms().saturating_add(GRACE_MS);
-    let (ended, len) = match child {
-        Ok(child) => {
-            let (ended, len) = child.wait(stop, Deadline::after_ms(grace), &mut words);
-            (Ok(ended), len)
-        }
-        Err(Errno::CANCELED) => (Ok(Ended::Stopped), 0),
-        Err(e) => (Err(e), 0),
-    };
-    let placed = match job {
-        Job::Sink(sink) if sink.is_fallback() => fallback::settle(root, ended == Ok(Ended::Exit(DONE)), sink.sha512),
-        _ => Ok(()),
-    };
-    let said = words.get(..len).and_then(|said| core::str::from_utf8(said).ok()).unwrap_or_default();
-    let mut print = |line: &mut Text<'_>| {
-        job.put_name(line);
-        line.str(": ");
-        let not_done = job.wording().not_done;
-        match (placed, ended) {
-            (Ok(()), Ok(Ended::Exit(_))) if !said.is_empty() => line.str(said),
-            (Ok(()), Ok(ended)) => words::ended(not_done, ended, line),
-            (Ok(()), Err(e)) => words::no_process(not_done, e, line),
-            (Err(e), _) => {
-                line.str(not_done).str(": ");
-                words::errno(e, line);
-                line
+    patient_since: Option<Deadline>,
+    stop: &'j Stop,
+    lock: &'j mut Lock,
+    running: Bounded<(Job<'a>, Child), JOBS_MAX>,
+    /// Jobs that did not deliver.
+    lost: usize,
+}
+
+impl<'a> Jobs<'_, 'a> {
+    /// Starts a process for each of `jobs`. Once it is to end, it begins nothing new.
+    fn start(
+        &mut self,
+        jobs: &mut dyn Iterator<Item = Job<'a>>,
+        telling: &Telling<'_>,
+        journal: &mut Journal,
+        warnings: &mut Warnings,
+    ) {
+        for job in jobs {
+            let running = &mut self.running;
+            let mut work = |said: &mut [u8; WORDS_MAX]| {
+                // What the others say is not for this one.
+                running.clear();
+                telling.job(&job, journal, warnings, said)
+            };
+            let child = match job.deadline(self.patient_since, self.deadline).passed() {
+                _ if self.stop.is_asked() => Err(Fate::Ended(Ended::Stopped)),
+                true => Err(Fate::NotTried),
+                false => Child::spawn(&mut work).map_err(Fate::NoProcess),
+            };
+            match child {
+                // There is room for all.
+                Ok(child) => {
+                    let _ = self.running.push((job, child));
+                }
+                Err(fate) => self.end(&job, fate, ""),
             }
-        };
-    };
-    match placed.and(ended) {
-        Ok(Ended::Exit(DONE)) => say(&mut print),
-        _ => say_at_last(root, &mut print),
+        }
     }
-    placed.and(ended)
+
+    /// Waits until none of the jobs that `is_awaited` names is left, or until `until`, and settles each job that ends meanwhile.
+    fn settle(&mut self, is_awaited: fn(&Job<'_>) -> bool, until: Deadline) {
+        loop {
+            let mut next = until;
+            let mut index = 0usize;
+            while let Some((job, child)) = self.running.get(index) {
+                let due = job.deadline(self.patient_since, self.deadline).later_ms(GRACE_MS);
+                if child.has_ended() || due.passed() || self.stop.is_asked() {
+                    let (job, child) = self.running.remove(index);
+                    let mut words = [0; WORDS_MAX];
+                    let (ended, len) = child.wait(self.stop, due, &mut words);
+                    let said = words.get(..len).and_then(|said| core::str::from_utf8(said).ok()).unwrap_or_default();
+                    self.end(&job, Fate::Ended(ended), said);
+                } else {
+                    next = next.min(due);
+                    index = index.saturating_add(1);
+                }
+            }
+            if !self.running.iter().any(|(job, _)| is_awaited(job)) || until.passed() {
+                return;
+            }
+            process::wait_for_end(&mut self.running.iter().map(|(_, child)| child), self.stop, next);
+        }
+    }
+
+    /// Records what became of `job` and prints its line.
+    fn end(&mut self, job: &Job<'_>, fate: Fate, said: &str) {
+        let is_done = fate == Fate::Ended(Ended::Exit(DONE));
+        let placed = match job {
+            Job::Sink(sink) if sink.is_fallback() => fallback::settle(self.root, is_done, sink.sha512),
+            _ => Ok(()),
+        };
+        let mut print = |line: &mut Text<'_>| {
+            job.put_name(line);
+            line.str(": ");
+            let not_done = job.wording().not_done;
+            match (placed, fate) {
+                (Err(e), _) => {
+                    line.str(not_done).str(": ");
+                    words::errno(e, line);
+                    line
+                }
+                (_, Fate::Ended(Ended::Exit(_))) if !said.is_empty() => line.str(said),
+                (_, Fate::Ended(ended)) => words::ended(not_done, ended, line),
+                (_, Fate::NoProcess(e)) => words::no_process(not_done, e, line),
+                (_, Fate::NotTried) => {
+                    line.str(not_done).str(": not tried: the time was over before its turn; raise rd.report.timeout=")
+                }
+            };
+        };
+        if is_done && placed.is_ok() {
+            self.lock.sent(job.number());
+            say(&mut print);
+        } else {
+            self.lost = self.lost.saturating_add(1);
+            say_at_last(self.root, &mut print);
+        }
+    }
 }
 
 /// The journal as it is now, if a destination or the status wants it; asked of journald to be written first, so that a line that was

@@ -121,7 +121,7 @@ pub fn refused(state: State, why: Refused, out: &mut Text<'_>) {
     out.str("'").str(state.as_str());
     match why {
         Refused::Done => out.str("' was reported before; --force reports it again"),
-        Refused::Busy(pid) => out.str("' is being reported by process ").dec(pid),
+        Refused::Busy => out.str("' is being reported by another run"),
     };
 }
 
@@ -130,7 +130,7 @@ pub fn no_success(unit: Option<&str>, out: &mut Text<'_>) {
     out.str("'succeeded' is refused: ");
     match unit {
         Some(unit) => out.str(unit).str(" failed"),
-        None => out.str("a failure was reported"),
+        None => out.str("a failure was reported, or began to be"),
     };
     out.str("; once it is repaired, use --force");
 }

@@ -1,38 +1,36 @@
 """Once: of units, hooks and people that report the same state, one does; a killed one silences nobody."""
+import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
 import threading
 import unittest
 
-from peers import BINARY, OK, PATIENCE, Root, Server
+from peers import BINARY, OK, PATIENCE, Root, Server, children_of
 
 DONE, UNDELIVERED, ALREADY = 0, 1, 3
-# The binary below a root whose processes are the real ones: it looks for those of the markers there.
-INSIDE = ('mount --rbind /proc "$1/proc" && mount --bind "$1/cmdline" "$1/proc/cmdline" && '
-          'shift && exec "$@"')
-
-
 class Machine(Root):
-    """A root whose /proc is the real one but for the command line."""
+    """A bare root: /proc holds a command line and nothing of any process."""
 
     def __init__(self, cmdline, journal=None):
-        super().__init__(journal=journal)
-        self.write("cmdline", cmdline + "\n")
-        self.write("proc/cmdline", "")
+        super().__init__(cmdline, journal=journal)
         self.write("run/placeholder", "")
 
-    def start(self, *args):
-        return subprocess.Popen(["unshare", "-m", "--propagation", "private", "sh", "-ec", INSIDE, "sh", self.path,
-                                 BINARY, "--root", self.path, *args], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                text=True)
+    def start(self, *args, **options):
+        return subprocess.Popen([BINARY, "--root", self.path, *args], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                text=True, **options)
 
     def ends(self, *args):
         """Runs it; gives exit status and what it said."""
         process = self.start(*args)
         said = process.communicate(timeout=PATIENCE)[1]
         return process.returncode, said
+
+    def record(self, state="failed"):
+        with open(os.path.join(self.path, f"run/rdreport/{state}.report")) as file:
+            return file.read()
 
 
 class Interlock(unittest.TestCase):
@@ -76,7 +74,7 @@ class Interlock(unittest.TestCase):
         for thread in threads:
             thread.join(PATIENCE)
         self.assertEqual(sorted(ended), [DONE] + 19 * [ALREADY], lines)
-        self.assertEqual(sum("is being reported by process" in line for line in lines), 19, lines)
+        self.assertEqual(sum("is being reported by another run" in line for line in lines), 19, lines)
         self.assertEqual(len(server.requests), 1)
         status, said = machine.ends("failed")
         self.assertEqual(status, ALREADY)
@@ -122,28 +120,131 @@ class Interlock(unittest.TestCase):
         self.assertEqual(sorted(r.target for r in server.requests), ["/bad", "/bad", "/good"])
         self.assertEqual(len({r.headers["x-report-id"] for r in server.requests}), 1)
 
-    def test_markers_of_others(self):
-        boot = "01234567-89ab-cdef-0123-456789abcdef"
-        alive = f"4242 5 {boot}"
-        for marker, process, expected in [
-            (alive, "4242 (a b) S 1" + 17 * " 0" + " 5 0", ALREADY),
-            # Its number was given to another process.
-            (alive, "4242 (a b) S 1" + 17 * " 0" + " 6 0", DONE),
-            (f"4242 5 {boot[::-1]}", "4242 (a b) S 1" + 17 * " 0" + " 5 0", DONE),
-            (alive, None, DONE),
-            ("", None, DONE),
-        ]:
-            with self.subTest(marker=marker, process=process):
-                server = self.server()
-                root = Root(f"rd.report.url={server.url(host='127.0.0.1')}", journal=None)
-                self.addCleanup(root.remove)
-                root.write("proc/sys/kernel/random/boot_id", boot + "\n")
-                root.write("run/rdreport/failed.start.0", marker + "\n")
-                if process:
-                    root.write("proc/4242/stat", process)
-                result = root.run("failed", is_new_boot=False)
-                self.assertEqual(result.returncode, expected, result.stderr)
-                self.assertEqual(len(server.requests), int(expected == DONE))
+    def test_the_lock_is_one_that_others_see(self):
+        arrived, go_on = threading.Event(), threading.Event()
+
+        def behave(connection, server):
+            connection.request()
+            arrived.set()
+            go_on.wait(PATIENCE)
+            connection.sock.sendall(OK)
+
+        server = self.server(behave)
+        machine = self.machine(f"rd.report.url={server.url(host='127.0.0.1')}")
+        run = machine.start("failed")
+        self.assertTrue(arrived.wait(PATIENCE))
+        path = os.path.join(machine.path, "run/rdreport/failed.lock")
+        with open(path) as file:
+            with self.assertRaises(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The parent alone has it.
+            for child in children_of(run.pid):
+                links = [os.readlink(f"/proc/{child}/fd/{fd}") for fd in os.listdir(f"/proc/{child}/fd")]
+                self.assertNotIn(path, links)
+            go_on.set()
+            said = run.communicate(timeout=PATIENCE)[1]
+            self.assertEqual(run.returncode, DONE, said)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+
+    def test_while_another_has_the_lock(self):
+        server = self.server()
+        machine = self.machine(f"rd.report.url={server.url(host='127.0.0.1')}")
+        path = machine.write("run/rdreport/failed.lock", "")
+        with open(path) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self.assertEqual(machine.ends("failed")[0], ALREADY)
+            self.assertEqual(machine.ends("failed", "--force")[0], ALREADY)
+            self.assertEqual(machine.ends("stuck")[0], DONE)
+        self.assertEqual(machine.ends("failed")[0], DONE)
+        self.assertEqual(len(server.requests), 2)
+
+    def test_files_of_another_boot_hold_nobody_off(self):
+        server = self.server()
+        machine = self.machine(f"rd.report.url={server.url(host='127.0.0.1')}")
+        for boot in ("01234567-89ab-cdef-0123-456789abcdef", "11234567-89ab-cdef-0123-456789abcdef"):
+            machine.write("proc/sys/kernel/random/boot_id", boot + "\n")
+            self.assertEqual(machine.ends("failed")[0], DONE)
+            self.assertEqual(machine.ends("failed")[0], ALREADY)
+            self.assertIn(boot, machine.record())
+        machine.write("proc/sys/kernel/random/boot_id", "21234567-89ab-cdef-0123-456789abcdef\n")
+        self.assertEqual(machine.ends("succeeded")[0], DONE)
+        self.assertEqual(len({r.headers["x-report-id"] for r in server.requests}), 3)
+
+    def test_deliveries_are_remembered_as_they_end(self):
+        arrived = threading.Event()
+        slow = []
+
+        def behave(connection, server):
+            request = connection.request()
+            if request.target == "/slow" and not slow:
+                slow.append(request)
+                arrived.set()
+                connection.file.read()
+                return
+            connection.sock.sendall(OK)
+
+        server = self.server(behave)
+        base = server.url("", "127.0.0.1")
+        for journal in (None, "initrd-systemd252-ignition-disks-missing"):
+            slow.clear()
+            arrived.clear()
+            server.requests.clear()
+            machine = self.machine(f"rd.report.url={base}/slow rd.report.url={base}/fast rd.report.journal={base}/journal", journal=journal)
+            run = machine.start("failed")
+            self.assertTrue(arrived.wait(PATIENCE))
+            line = run.stderr.readline()
+            while "/fast" not in line:
+                line = run.stderr.readline()
+            self.assertIn("/fast: delivered", line)
+            run.kill()
+            run.communicate()
+            self.assertEqual(machine.ends("failed")[0], DONE if journal else UNDELIVERED)
+            targets = [r.target for r in server.requests]
+            self.assertEqual((targets.count("/fast"), targets.count("/slow")), (1, 2))
+            self.assertEqual(len({r.headers["x-report-id"] for r in server.requests}), 1)
+
+    def test_no_success_after_a_failure_that_nobody_heard_of(self):
+        server = self.server()
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            dead = f"http://127.0.0.1:{taken.getsockname()[1]}/"
+            for settings in (f"rd.report.url={dead} rd.report.timeout=1", f"rd.report.url={server.url()} rd.report.on=succeeded"):
+                machine = self.machine(settings)
+                machine.ends("failed")
+                machine.write("proc/cmdline", f"rd.report.url={server.url()} rd.report.on=all\n")
+                status, said = machine.ends("succeeded")
+                self.assertEqual((status, len(server.requests)), (UNDELIVERED, 0), said)
+                self.assertIn("--force", said)
+                # It silences neither the failure nor the watchdog, and they do not bar what was forced.
+                for verb in (("stuck",), ("failed", "--force"), ("succeeded", "--force")):
+                    self.assertEqual(machine.ends(*verb)[0], DONE, (settings, verb))
+                self.assertEqual(machine.ends("succeeded")[0], ALREADY)
+                server.requests.clear()
+
+    def test_no_success_after_a_failure_that_was_killed(self):
+        arrived = threading.Event()
+
+        def behave(connection, server):
+            connection.request()
+            arrived.set()
+            connection.file.read()
+
+        server = self.server(behave)
+        machine = self.machine(f"rd.report.url={server.url(host='127.0.0.1')}")
+        run = machine.start("failed")
+        self.assertTrue(arrived.wait(PATIENCE))
+        run.kill()
+        run.communicate()
+        self.assertEqual(machine.ends("succeeded")[0], UNDELIVERED)
+        self.assertEqual([json.loads(r.body)["state"] for r in server.requests], ["failed"])
+
+    def test_a_failure_after_a_success_is_reported(self):
+        server = self.server()
+        machine = self.machine(f"rd.report.url={server.url(host='127.0.0.1')}")
+        for state in ("succeeded", "failed"):
+            self.assertEqual(machine.ends(state)[0], DONE)
+        self.assertEqual([json.loads(r.body)["state"] for r in server.requests], ["succeeded", "failed"])
 
     def test_force_reports_again_with_a_new_id(self):
         server = self.server()
@@ -190,13 +291,13 @@ class Interlock(unittest.TestCase):
         self.assertEqual(os.listdir(os.path.join(machine.path, "run")), ["placeholder"])
         machine.ends("failed")
         self.assertEqual(sorted(os.listdir(os.path.join(machine.path, "run/rdreport"))),
-                         ["failed.done", "failed.report", "failed.start.0"])
+                         ["failed.done", "failed.lock", "failed.report"])
 
     def test_a_run_that_cannot_be_written_is_no_reason_not_to_report(self):
         server = self.server()
         machine = self.machine(f"rd.report.url={server.url(host='127.0.0.1')}")
         readonly = ["unshare", "-m", "--propagation", "private", "sh", "-ec",
-                    'mount -t tmpfs -o ro none "$1/run"; ' + INSIDE, "sh", machine.path]
+                    'mount -t tmpfs -o ro none "$1/run"; shift; exec "$@"', "sh", machine.path]
         for _ in range(2):
             result = subprocess.run([*readonly, BINARY, "--root", machine.path, "failed"], stderr=subprocess.PIPE,
                                     text=True, timeout=PATIENCE)

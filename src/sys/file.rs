@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, CWD, FileType, FlockOperation, Gid, Mode, OFlags, RawDir, Stat, Uid, fchmod, fchown, fcntl_lock, flock,
-    fstat, ftruncate, linkat, mkdirat, readlinkat_raw, renameat, unlinkat,
+    fstat, ftruncate, mkdirat, readlinkat_raw, renameat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
@@ -295,6 +295,18 @@ impl File {
         Ok(())
     }
 
+    /// Writes all of `bytes` at `offset` in one call.
+    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
+        loop {
+            match rustix::io::pwrite(&self.0, bytes, offset) {
+                Ok(n) if n == bytes.len() => return Ok(()),
+                Ok(_) => return Err(Errno::NOSPC),
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
     /// Waits until `deadline` for something to read, an end or an error; gives whether there is.
     pub fn wait(&self, deadline: Deadline) -> bool {
         sock::wait_for(&mut [PollFd::new(&self.0, PollFlags::IN)], deadline) != 0
@@ -359,15 +371,26 @@ impl Folder {
         Ok(buf.get(..len).unwrap_or_default())
     }
 
-    /// Makes a file that was not there before, readable by all.
-    pub fn write_new(&self, name: &[u8], content: &[u8]) -> Result<(), Errno> {
-        put(self.new_file(name, 0o644)?.as_fd(), content)
-    }
-
     /// Makes a file that was not there before, for writing at its end.
     pub fn new_file(&self, name: &[u8], mode: u32) -> Result<File, Errno> {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         openat(self.0.as_fd(), name, flags, Mode::from_raw_mode(mode)).map(File)
+    }
+
+    /// Opens a file to keep a record in, and makes it if it is missing. A symbolic link is refused.
+    pub fn record(&self, name: &[u8]) -> Result<File, Errno> {
+        self.own_file(name, OFlags::RDWR)
+    }
+
+    /// Opens a file to lock, and makes it if it is missing. A symbolic link is refused. A read-only file system is no obstacle where
+    /// the file is there, and no other user can open the file and lock it.
+    pub fn lock_file(&self, name: &[u8]) -> Result<File, Errno> {
+        self.own_file(name, OFlags::RDONLY)
+    }
+
+    fn own_file(&self, name: &[u8], flags: OFlags) -> Result<File, Errno> {
+        let flags = flags | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        openat(self.0.as_fd(), name, flags, Mode::from_raw_mode(0o600)).map(File)
     }
 
     /// Opens the folder `name`, which a symbolic link is not, and makes it with this mode if it is not there.
@@ -391,11 +414,6 @@ impl Folder {
     /// Removes a folder with nothing in it.
     pub fn remove_folder(&self, name: &[u8]) -> Result<(), Errno> {
         self.unlink(name, AtFlags::REMOVEDIR)
-    }
-
-    /// Gives the file `from` a second name, which nothing has yet.
-    pub fn link(&self, from: &[u8], to: &[u8]) -> Result<(), Errno> {
-        with_path(from, &mut |from| with_path(to, &mut |to| linkat(&self.0, from, &self.0, to, AtFlags::empty())))
     }
 
     /// Gives the file `from` another name, in place of what has it.

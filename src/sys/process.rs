@@ -1,11 +1,12 @@
 //! Processes: arguments, children, signals, output, the end.
 
-use crate::sys::file::{fill, put};
+use crate::sys::file::{File, fill, put};
 use crate::sys::sock;
 use crate::sys::time::Deadline;
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr::null;
+use core::sync::atomic::{AtomicI32, Ordering};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
@@ -136,6 +137,9 @@ pub const WORDS_MAX: usize = 1024;
 /// Milliseconds that a process may live behind its last word.
 const LINGER_MS: u64 = 500;
 
+/// Children that [`wait_for_end`] waits for at once.
+pub const CHILDREN_MAX: usize = 31;
+
 /// Words of a command.
 const COMMAND_MAX: usize = 8;
 /// What a shell gives when a program cannot be run.
@@ -206,6 +210,7 @@ impl Child {
         let pid = unsafe { fork() };
         match pid {
             0 => {
+                close_unshared();
                 drop(read);
                 let _ = set_parent_process_death_signal(Some(Signal::KILL));
                 if getppid() != Some(parent) {
@@ -265,9 +270,63 @@ impl Child {
         (ended, len)
     }
 
+    /// Whether it has ended, or at least can say no more.
+    pub fn has_ended(&self) -> bool {
+        sock::wait_for(&mut [PollFd::new(&self.words, PollFlags::empty())], Deadline::after_ms(0)) != 0
+    }
+
     /// Waits until it has ended, or has said something, or `stop` says so, or `deadline` has come.
     pub fn listen(&self, stop: &Stop, deadline: Deadline) {
         wait_readable(&self.words, stop, deadline);
+    }
+}
+
+/// Waits until one of `children`, of the first [`CHILDREN_MAX`], has ended, or `stop` says so, or `deadline` has come.
+pub fn wait_for_end(children: &mut dyn Iterator<Item = &Child>, stop: &Stop, deadline: Deadline) {
+    // Without events a pipe is ready once it was closed at the other end, and words in it wait.
+    let children = children.take(CHILDREN_MAX).map(|child| PollFd::new(&child.words, PollFlags::empty()));
+    let mut fds: heapless::Vec<PollFd<'_>, { CHILDREN_MAX + 1 }> = children.collect();
+    if let Some(stop) = &stop.0 {
+        // There is room for one more.
+        let _ = fds.push(PollFd::new(stop, PollFlags::IN));
+    }
+    sock::wait_for(&mut fds, deadline);
+}
+
+/// Descriptor of the file that no child keeps open, or -1.
+static UNSHARED: AtomicI32 = AtomicI32::new(-1);
+
+/// A file that a lock depends on: each child closes it first of all, so that this process alone has the lock, and the lock ends with it.
+/// There is one at a time.
+pub struct Unshared(File);
+
+impl Unshared {
+    /// Keeps `file` from children that are made from now on.
+    pub fn new(file: File) -> Self {
+        UNSHARED.store(file.as_fd().as_raw_fd(), Ordering::Relaxed);
+        Self(file)
+    }
+
+    /// Locks it, see [`File::lock`].
+    pub fn lock(&self) -> Result<(), Errno> {
+        self.0.lock()
+    }
+}
+
+impl Drop for Unshared {
+    fn drop(&mut self) {
+        let own = self.0.as_fd().as_raw_fd();
+        let _ = UNSHARED.compare_exchange(own, -1, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+/// In a child: closes what belongs to its parent alone.
+fn close_unshared() {
+    let fd = UNSHARED.swap(-1, Ordering::Relaxed);
+    if fd >= 0 {
+        // SAFETY: the descriptor is this process' copy of the one in an `Unshared`, which a child neither uses nor drops: it ends by
+        // `exit`.
+        unsafe { rustix::io::close(fd) };
     }
 }
 
@@ -376,11 +435,6 @@ pub fn read_stdin(buf: &mut [u8]) -> Result<usize, Errno> {
 pub fn ignore_sigpipe() {
     // SAFETY: SIG_IGN is a valid disposition, and no handler of ours is replaced.
     unsafe { signal(SIGPIPE, IGNORE) };
-}
-
-/// The number of this process.
-pub fn id() -> u64 {
-    getpid().as_raw_nonzero().get().unsigned_abs().into()
 }
 
 /// Ends the process with `status`; nothing is run at exit.

@@ -164,7 +164,7 @@ impl Delivery<'_> {
         let (deadline, mut heard) = (self.deadline, core::mem::take(&mut self.heard));
         let is_single = self.part.is_some();
         let result = self.in_time(place, fields.report_id, true, &mut heard, &mut |client, heard| {
-            heard.tries.is_single = is_single;
+            heard.tries.is_single |= is_single;
             client.send(method, place, fields, body, keep, deadline, heard)
         });
         self.heard = heard;

@@ -378,10 +378,10 @@ fn read_cmdline(root: &Root, warnings: &mut Warnings) -> Option<Vec<u8>> {
     match cmdline(root, &mut |buf| root.read("proc/cmdline", buf).map(|line| line.len()), warnings) {
         Ok(line) => Some(line),
         Err(e) => {
-            say(&mut |line| {
+            say_at_last(root, &mut |line| {
                 line.str("/proc/cmdline: ");
                 words::errno(e, line);
-                line.str("; nothing is known of where to report to");
+                line.str("; the settings are unknown, so nothing was sent");
             });
             None
         }
@@ -410,7 +410,12 @@ fn no_random(line: &mut Text<'_>) {
 /// The verbs `failed`, `succeeded`, `running` and `stuck`.
 fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let mut warnings = Warnings::default();
-    let Some(cmdline) = read_cmdline(root, &mut warnings) else { return DONE };
+    for note in &arguments.notes {
+        let (argument, why) = usage_words(*note);
+        warnings.add(&[argument, why, "; left out"]);
+    }
+    // What was to be sent is unknown, which is not the same as nothing to send.
+    let Some(cmdline) = read_cmdline(root, &mut warnings) else { return UNDELIVERED };
     let cmdline = cmdline.as_slice();
     let settings = Settings::parse(cmdline, &mut warnings);
     let platform = cloud::recognise(&settings, cmdline, root);
@@ -699,7 +704,7 @@ fn send_journal(
 #[cfg(feature = "follow")]
 fn follow(root: &Root) -> u8 {
     let mut warnings = Warnings::default();
-    let Some(cmdline) = read_cmdline(root, &mut warnings) else { return DONE };
+    let Some(cmdline) = read_cmdline(root, &mut warnings) else { return UNDELIVERED };
     let settings = Settings::parse(&cmdline, &mut warnings);
     let platform = cloud::recognise(&settings, &cmdline, root);
     let run = Run::prepare(root, &settings, &cmdline, State::Running, None, platform, &mut warnings);
@@ -1422,15 +1427,20 @@ fn help(out: &mut dyn Sink) -> Result<(), Error> {
     Ok(())
 }
 
+/// An argument that is wrong, and why.
+fn usage_words(why: Usage) -> (&'static str, &'static str) {
+    match why {
+        Usage::NoVerb => ("no verb", " given"),
+        Usage::Unknown(word) => (word, ": unknown argument"),
+        Usage::NoValue(word) => (word, ": needs a value"),
+        Usage::BadValue(word) => (word, ": not a valid value"),
+    }
+}
+
 fn usage(why: Usage) -> u8 {
+    let (argument, why) = usage_words(why);
     say(&mut |line| {
-        match why {
-            Usage::NoVerb => line.str("no verb given"),
-            Usage::Unknown(word) => line.str("'").str(word).str("' is not known here"),
-            Usage::NoValue(word) => line.str(word).str(" needs a value"),
-            Usage::BadValue(word) => line.str(word).str(": this value is not known"),
-        };
-        line.str("; see rdreport --help");
+        line.str(argument).str(why).str("; see rdreport --help");
     });
     USAGE
 }

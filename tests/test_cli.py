@@ -1,6 +1,8 @@
 """The binary as a file, its arguments, `check`, and input that is wrong: one clear line each, and the rest still runs."""
+import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -56,12 +58,52 @@ class Arguments(unittest.TestCase):
         self.assertRegex(self.run_plain("--version").stdout, r"^rdreport \d+\.\d+\.\d+\n$")
 
     def test_wrong_usage(self):
-        for args in ((), ("nonsense",), ("failed", "--stage"), ("failed", "--code", "x"), ("--root",), ("--root", "/nowhere", "check"),
-                     ("journal", "--format", "xml")):
+        for args in ((), ("nonsense",), ("--root",), ("--root", "/nowhere", "check"), ("journal", "--format", "xml"),
+                     ("journal", "--stage", "x"), ("check", "again"), ("--stagg", "x", "journal")):
             with self.subTest(args):
                 result = self.run_plain(*args)
                 self.assertEqual((result.returncode, result.stdout), (2, ""))
                 self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+
+    def test_a_report_is_sent_whatever_its_arguments(self):
+        """A hook passes what it has: bytes that are not UTF-8, codes that are not numbers, options of another version."""
+        server = Server()
+        self.addCleanup(server.close)
+        root = Root(f"rd.report.url={server.url('/x')}", journal=None)
+        self.addCleanup(root.remove)
+        for state in ("failed", "stuck"):
+            for args, expected, note in (
+                    (["--message", b"caf\xe9"], {"message": "caf\ufffd"}, None),
+                    (["--stage", b"\xff\xfe"], {"stage": "\ufffd\ufffd"}, None),
+                    (["--message", "x" * 60_000], {"message": "x" * 60_000}, None),
+                    (["--message", ""], {"message": ""}, None),
+                    (["--code", "abc", "--stage", "disks"], {"code": None, "stage": "disks"}, "--code: not a valid value"),
+                    (["--code", "-1"], {"code": None}, "--code: not a valid value"),
+                    (["--code=99999999999999999999"], {"code": None}, "--code: not a valid value"),
+                    (["--code", ""], {"code": None}, "--code: not a valid value"),
+                    (["--code"], {"code": None}, "--code: needs a value"),
+                    (["--stage"], {"stage": None}, "--stage: needs a value"),
+                    (["--new-option", "--stage", "disks"], {"stage": "disks"}, "--new-option: unknown argument"),
+                    (["some", "words"], {}, "words: unknown argument"),
+                    (["--stage", "a", "--stage", "b"], {"stage": "b"}, None)):
+                with self.subTest(state=state, args=args):
+                    result = root.run(state, *args)
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    body = json.loads(server.requests.pop().body)
+                    self.assertEqual({key: body[key] for key in expected}, expected)
+                    if note:
+                        self.assertIn(f"rdreport: {note}; left out", result.stderr)
+                        self.assertIn(f"{note}; left out", body["warnings"])
+                    else:
+                        self.assertEqual(body["warnings"], [])
+
+    def test_a_dry_run_with_a_value_sends_nothing(self):
+        server = Server()
+        self.addCleanup(server.close)
+        root = Root(f"rd.report.url={server.url('/x')}", journal=None)
+        self.addCleanup(root.remove)
+        self.assertIn("POST the status", root.run("failed", "--dry-run=1").stdout)
+        self.assertEqual(server.connections, 0)
 
     def test_a_closed_standard_output_does_not_kill(self):
         root = Root("")
@@ -103,7 +145,18 @@ class WrongInput(unittest.TestCase):
         self.delivered = f"rdreport: {self.good}: delivered (200, ..."
 
     def test_no_command_line(self):
-        self.failed(None, ["rdreport: /proc/cmdline: no such file; nothing is known of where to report to"], 0)
+        self.failed(None, ["rdreport: /proc/cmdline: no such file; the settings are unknown, so nothing was sent"], 1)
+
+    def test_a_command_line_that_cannot_be_opened(self):
+        """No descriptor is left for it: what was to be sent is unknown, which is not the same as nothing."""
+        for verb in ("failed", "succeeded", "running", "stuck", "follow"):
+            with self.subTest(verb):
+                root = Root(self.good, journal=None)
+                self.addCleanup(root.remove)
+                result = root.run(verb, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4)))
+                self.assertEqual(result.returncode, 1, result.stderr)
+                self.assertRegex(result.stderr, "/proc/cmdline: .*; the settings are unknown, so nothing was sent")
+        self.assertEqual(self.server.connections, 0)
 
     def test_no_settings(self):
         for line in ("", "quiet", "\n"):
@@ -168,9 +221,9 @@ class WrongInput(unittest.TestCase):
         root = Root(self.good)
         self.addCleanup(root.remove)
         result = as_nobody(root, "proc/cmdline")
-        self.assertEqual(result.stderr, "rdreport: /proc/cmdline: permission denied; nothing is known of where to "
-                                        "report to\n")
-        self.assertEqual(result.returncode, 0)
+        self.assertEqual(result.stderr, "rdreport: /proc/cmdline: permission denied; the settings are unknown, so "
+                                        "nothing was sent\n")
+        self.assertEqual(result.returncode, 1)
 
     def test_settings_that_are_wrong_cost_themselves_alone(self):
         self.failed(f"rd.report.timeout=soon rd.report.jurnal=x rd.report.on=sometimes {self.good}", [

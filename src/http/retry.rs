@@ -32,11 +32,14 @@ impl Tries {
     /// After a try that failed with `error`: waits for the next one and gives `true`, or `false` when there is none. `asked_s` is what
     /// the server asked for.
     pub fn wait(&mut self, error: Error, asked_s: Option<u64>, deadline: Deadline) -> bool {
-        !self.is_single && is_transient(error) && self.pause(asked_s, deadline)
+        is_transient(error) && self.pause(asked_s, deadline)
     }
 
     /// Waits as [`Tries::wait`] does, for a caller that knows what may pass.
     pub fn pause(&mut self, asked_s: Option<u64>, deadline: Deadline) -> bool {
+        if self.is_single {
+            return false;
+        }
         let left = deadline.left_ms();
         let mut wait = backoff_ms(self.count);
         // A last try shortly before the end is worth more than a wait beyond it.

@@ -613,7 +613,9 @@ impl Telling<'_> {
         if job.is_fallback() {
             process::limit_file_size(fallback::SIZE_MAX);
         }
-        let journal = job.is_journal().then(|| journal.take(root));
+        // Its files close here in the others, which have no use for them.
+        let files = core::mem::take(journal);
+        let journal = job.is_journal().then_some(files).map(|mut files| files.take(root));
         process::leave_stdio();
         sandbox::enter(root, job.reach());
         let mut source = journal.map(|journal| Source::new(journal, settings.journal_redact, self.deadline));

@@ -65,8 +65,8 @@ class Sandbox(unittest.TestCase):
 
     def test_before_the_first_byte_and_nothing_is_refused(self):
         parent, children = self.strace(self.root(Server(tls="p256")))
-        # One that looks at the journal, the status', and the journal's.
-        self.assertEqual(len(children), 3)
+        # One that looks at the journal, one that looks through rd.report.ca=, the status', and the journal's.
+        self.assertEqual(len(children), 4)
         self.assert_reads_no_journal(parent)
         for own in children:
             limited = next(n for n, call in enumerate(own) if "PR_SET_SECCOMP" in call)
@@ -328,7 +328,7 @@ class TakenOver(unittest.TestCase):
 
     def test_descriptors(self):
         """Nothing to print to, nothing of the other processes, and of the journal nothing where that is not sent."""
-        root, _, children = self.children("rd.report.url=URL rd.report.journal=URL rd.report.journal=URL", count=4)
+        root, _, children = self.children("rd.report.url=URLb rd.report.journal=URLc rd.report.journal=URLd", count=4)
         self.assertEqual(len(children), 4)
         pipes = []
         for child in children:
@@ -346,7 +346,7 @@ class TakenOver(unittest.TestCase):
         self.assertEqual(len(set(pipes)), 4)
 
     def test_no_process_looks_into_another(self):
-        _, binary, children = self.children("rd.report.url=URL", count=2)
+        _, binary, children = self.children("rd.report.url=URLb", count=2)
         # As one without CAP_SYS_PTRACE but of the same user, which the sandbox leaves.
         script = ("import ctypes, os, sys; libc = ctypes.CDLL(None); [libc.prctl(24, cap, 0, 0, 0) for cap in range(64)]; "
                   "libc.capset(ctypes.byref((ctypes.c_uint32 * 2)(0x20080522, 0)), ctypes.byref((ctypes.c_uint32 * 6)())); "

@@ -293,6 +293,17 @@ class Interlock(unittest.TestCase):
         self.assertEqual(sorted(os.listdir(os.path.join(machine.path, "run/rdreport"))),
                          ["failed.done", "failed.lock", "failed.report"])
 
+    def test_a_disk_that_is_full(self):
+        """The lock needs no byte of it; what was delivered cannot be remembered, and a warning says so."""
+        server = self.server()
+        machine = self.machine(f"rd.report.url={server.url(host='127.0.0.1')}")
+        full = ["unshare", "-m", "--propagation", "private", "sh", "-ec",
+                'mount -t tmpfs -o size=4k none "$1/run"; mkdir "$1/run/rdreport"; head -c 4096 /dev/zero > "$1/run/x"; shift; exec "$@"',
+                "sh", machine.path]
+        result = subprocess.run([*full, BINARY, "--root", machine.path, "failed"], stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+        self.assertEqual((result.returncode, len(server.requests)), (DONE, 1), result.stderr)
+        self.assertIn("/run/rdreport: no space left", result.stderr)
+
     def test_a_run_that_cannot_be_written_is_no_reason_not_to_report(self):
         server = self.server()
         machine = self.machine(f"rd.report.url={server.url(host='127.0.0.1')}")

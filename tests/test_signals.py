@@ -103,6 +103,18 @@ class Ending(unittest.TestCase):
         _, said = binary.communicate(timeout=10)
         self.assertIn("its process died of signal 11", said)
 
+    def test_a_status_that_hangs_leaves_time_for_the_journal(self):
+        good = Server()
+        self.addCleanup(good.close)
+        for timeout in (1, 3, 5):
+            good.requests.clear()
+            self.root.write("proc/cmdline", f"rd.report.url={self.peer.url('/hangs', '127.0.0.1')} rd.report.timeout={timeout} "
+                                            f"rd.report.journal={good.url('/j', '127.0.0.1')}\n")
+            result = self.root.run("failed")
+            self.assertEqual([request.target for request in good.requests], ["/j"], result.stderr)
+            self.assertEqual(result.stderr.count(": delivered (200"), 1, result.stderr)
+            self.assertEqual(result.returncode, 1)
+
     def test_no_process_for_a_sink(self):
         trace = self.root.write("trace", "")
         result = subprocess.run(

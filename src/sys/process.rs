@@ -178,10 +178,9 @@ impl Child {
     /// that end, and the program dies if it has not come by when that is waited for no longer.
     pub fn background(words: &[&CStr]) -> Result<Self, Errno> {
         Self::spawn(&mut |_| {
-            // The pipe closes when it begins, and a process more waits for it without end.
-            let ended = Self::execute(PipeFlags::CLOEXEC, words)
-                .map(|child| child.wait(&Stop::none(), Deadline::after_ms(u64::MAX), &mut [0; 1]).0);
-            (if let Ok(Ended::Exit(status)) = ended { status } else { NOT_RUN }, 0)
+            // The pipe closes when it begins, and says nothing of its end.
+            let status = Self::execute(PipeFlags::CLOEXEC, words).ok().and_then(|child| child.exit_status());
+            (status.unwrap_or(NOT_RUN), 0)
         })
     }
 
@@ -268,6 +267,17 @@ impl Child {
             }
         };
         (ended, len)
+    }
+
+    /// Waits for its end, however long that takes, and gives its exit status; `None` if a signal ended it.
+    fn exit_status(self) -> Option<u8> {
+        loop {
+            match waitpid(Some(self.pid), WaitOptions::empty()) {
+                Ok(Some((_, status))) => return status.exit_status().and_then(|code| u8::try_from(code).ok()),
+                Err(Errno::INTR) => {}
+                _ => return None,
+            }
+        }
     }
 
     /// Whether it has ended, or at least can say no more.
@@ -448,4 +458,15 @@ pub fn exit(status: u8) -> ! {
 pub fn die() -> ! {
     // SAFETY: does not return.
     unsafe { abort() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_may_take_its_time_to_go_into_the_background() {
+        let slow = Child::background(&[c"/bin/sh", c"-c", c"sleep 1; exit 3"]).unwrap();
+        assert_eq!(slow.wait(&Stop::none(), Deadline::after_ms(30_000), &mut [0; 8]).0, Ended::Exit(3));
+    }
 }

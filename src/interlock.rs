@@ -7,7 +7,7 @@
 
 use crate::settings::{State, Warnings};
 use crate::sys::Errno;
-use crate::sys::file::{File, Folder, Root};
+use crate::sys::file::{Folder, Root};
 use crate::sys::process::Unshared;
 use crate::sys::sock::{self, Ready};
 use crate::sys::time::Deadline;
@@ -43,7 +43,7 @@ pub struct Lock {
     state: State,
     _held: Option<Unshared>,
     folder: Option<Folder>,
-    file: Option<File>,
+    file: Option<Unshared>,
     record: Record,
 }
 
@@ -85,7 +85,7 @@ impl Lock {
                     return Err(Refused::Done);
                 }
                 match folder.record(&name(state, ".report")) {
-                    Ok(file) => lock.file = Some(file),
+                    Ok(file) => lock.file = Some(Unshared::new(file)),
                     Err(e) => error = error.or(Some(e)),
                 }
                 lock.folder = Some(folder);
@@ -141,7 +141,7 @@ impl Lock {
     /// Writes the record in one call and in place, so that a kill leaves the old one or the new one, and a disk that has filled up since the
     /// first one still takes it.
     fn write(&self) -> Result<(), Errno> {
-        let Some(file) = &self.file else { return Ok(()) };
+        let Some(file) = self.file.as_ref().map(Unshared::file) else { return Ok(()) };
         let mut buf = [0; RECORD_MAX];
         let mut text = Text::new(&mut buf);
         text.str(&self.record.id).str(" ").dec(self.record.sent.into()).str(" ").str(&self.record.boot).str("\n");
@@ -188,7 +188,7 @@ fn hold(folder: &Folder, state: State) -> Result<Unshared, Errno> {
     let file = Unshared::new(folder.lock_file(&name(state, ".lock"))?);
     let deadline = Deadline::after_ms(LOCK_MS);
     loop {
-        match file.lock() {
+        match file.file().lock() {
             Err(Errno::AGAIN) if !deadline.passed() => {
                 sock::wait(&mut core::iter::empty(), Ready::In, Deadline::after_ms(LOCK_STEP_MS));
             }

@@ -335,6 +335,7 @@ class TakenOver(unittest.TestCase):
             found = self.open(child)
             self.assertEqual([found.pop(number) for number in range(3)], ["/dev/null"] * 3)
             self.assertIn(root.path, found.values())
+            self.assertEqual([path for path in found.values() if "/run/rdreport/" in path], [])
             own = [(number, path) for number, path in found.items() if path.startswith("pipe:")]
             self.assertEqual(len(own), 1, found)
             pipes.append(own[0][1])

@@ -303,37 +303,39 @@ pub fn wait_for_end(children: &mut dyn Iterator<Item = &Child>, stop: &Stop, dea
     sock::wait_for(&mut fds, deadline);
 }
 
-/// Descriptor of the file that no child keeps open, or -1.
-static UNSHARED: AtomicI32 = AtomicI32::new(-1);
+/// Descriptors of the files that no child keeps open, or -1: a lock's, and that of the record that the lock is for.
+static UNSHARED: [AtomicI32; 2] = [AtomicI32::new(-1), AtomicI32::new(-1)];
 
-/// A file that a lock depends on: each child closes it first of all, so that this process alone has the lock, and the lock ends with it.
-/// There is one at a time.
+/// A file that a lock depends on, or that this process alone writes to: each child closes it first of all, so that the lock ends with this
+/// process, and whoever takes a child over cannot write. There are two at a time; one more is shared.
 pub struct Unshared(File);
 
 impl Unshared {
     /// Keeps `file` from children that are made from now on.
     pub fn new(file: File) -> Self {
-        UNSHARED.store(file.as_fd().as_raw_fd(), Ordering::Relaxed);
+        let own = file.as_fd().as_raw_fd();
+        let _ =
+            UNSHARED.iter().any(|slot| slot.compare_exchange(-1, own, Ordering::Relaxed, Ordering::Relaxed).is_ok());
         Self(file)
     }
 
-    /// Locks it, see [`File::lock`].
-    pub fn lock(&self) -> Result<(), Errno> {
-        self.0.lock()
+    /// The file.
+    pub fn file(&self) -> &File {
+        &self.0
     }
 }
 
 impl Drop for Unshared {
     fn drop(&mut self) {
         let own = self.0.as_fd().as_raw_fd();
-        let _ = UNSHARED.compare_exchange(own, -1, Ordering::Relaxed, Ordering::Relaxed);
+        let _ =
+            UNSHARED.iter().any(|slot| slot.compare_exchange(own, -1, Ordering::Relaxed, Ordering::Relaxed).is_ok());
     }
 }
 
 /// In a child: closes what belongs to its parent alone.
 fn close_unshared() {
-    let fd = UNSHARED.swap(-1, Ordering::Relaxed);
-    if fd >= 0 {
+    for fd in UNSHARED.iter().map(|slot| slot.swap(-1, Ordering::Relaxed)).filter(|fd| *fd >= 0) {
         // SAFETY: the descriptor is this process' copy of the one in an `Unshared`, which a child neither uses nor drops: it ends by
         // `exit`.
         unsafe { rustix::io::close(fd) };

@@ -9,7 +9,7 @@ use super::format::{self, Codec, DATA_LEN};
 use super::lz4::Lz4;
 use super::printable::{Scan, Text};
 use super::record::Record;
-use super::redact::Redact;
+use super::redact::{Redact, Rest};
 use super::window::{Bytes, Windows};
 #[cfg(feature = "xz")]
 use super::xz::Xz;
@@ -48,6 +48,12 @@ pub const IDENTIFIER: Name = name(b"SYSLOG_IDENTIFIER");
 const WHOLE: &[u8] = b"MESSAGE=***";
 /// Messages that may be lines of a private key after one that began one: RSA with 8192 bits has 100.
 const KEY_LINES: u8 = 120;
+/// What is counted down from instead for lines of `user:password` behind `chpasswd`, of which there may be 60 ...
+const LIST_LINES: u8 = KEY_LINES + 60;
+/// ... and for indented lines behind `password: |`.
+const BLOCK_LINES: u8 = LIST_LINES + 20;
+const LIST_BEGIN: u8 = KEY_LINES + 1;
+const BLOCK_BEGIN: u8 = LIST_LINES + 1;
 /// Bytes of a field's name at most (systemd's `journal_field_valid`).
 const NAME_MAX: usize = 64;
 
@@ -200,6 +206,8 @@ pub struct Data {
     /// Whether secrets are masked; how many were in what was read.
     redact: bool,
     masked: u64,
+    /// Finds them in what is looked at.
+    filter: Redact,
     /// Entries in which lines of a private key may follow, since one began in an entry of its own.
     key_lines: u8,
     /// Bytes that are read of a payload at most.
@@ -253,6 +261,7 @@ impl Data {
             },
             redact: false,
             masked: 0,
+            filter: Redact::new(),
             key_lines: 0,
             limit: u64::MAX,
             last_name: (0, Name::EMPTY),
@@ -440,13 +449,14 @@ impl Data {
     #[inline(never)]
     fn look(&mut self, file: &JournalFile, at: u64) -> Result<Field, Unread> {
         let (mut field, references) = self.head(file, at)?;
-        let Self { windows, cache, scratch, codecs, limit, .. } = self;
+        let Self { windows, cache, scratch, codecs, limit, filter, .. } = self;
         let key = key(file, at);
 
         // The last payload is kept, if it is not long, and short ones that many entries share are kept for longer.
         let is_shared = field.stored < SLOT_LEN as u64 && references > 1;
         let (mut scan, mut name, mut len) = (Scan::new(), NameScan::new(), 0usize);
-        let (is_on, mut redact, mut shown) = (self.redact, Redact::new(), 0u64);
+        let (is_on, mut shown) = (self.redact, 0u64);
+        filter.restart();
         scratch.key = 0;
         let poured = codecs.pour(windows, file, &field, *limit, &mut |piece| {
             scan.push(piece);
@@ -456,7 +466,7 @@ impl Data {
             }
             len = len.saturating_add(piece.len());
             match is_on {
-                true => redact.push(piece, &mut |piece| count(&mut shown, piece)),
+                true => filter.push(piece, &mut |piece| count(&mut shown, piece)),
                 false => Ok(()),
             }
         });
@@ -472,20 +482,29 @@ impl Data {
         field.text = scan.end();
         field.shown = poured.len;
         if is_on {
-            let (masked, is_key) = redact.end(&mut |piece| count(&mut shown, piece)).unwrap_or_default();
+            let end = filter.end(&mut |piece| count(&mut shown, piece));
+            let (masked, rest) = end.unwrap_or((0, Rest::Nothing));
             if masked > 0 {
                 (field.secret, field.shown) = (Secret::Parts, shown);
             }
-            let value = scratch.bytes.get(..len).unwrap_or_default();
-            if is_key {
-                self.key_lines = KEY_LINES;
-            } else if self.key_lines > 0 && value.starts_with(b"MESSAGE=") {
-                self.key_lines = self.key_lines.saturating_sub(1);
-                if value.starts_with(b"MESSAGE=-----END") {
-                    self.key_lines = 0;
-                } else if is_key_line(value) {
+            let message = scratch.bytes.get(..len).unwrap_or_default().strip_prefix(b"MESSAGE=");
+            if rest != Rest::Nothing {
+                self.key_lines = match rest {
+                    Rest::List => LIST_LINES,
+                    Rest::Block => BLOCK_LINES,
+                    _ => KEY_LINES,
+                };
+            } else if let (1.., Some(message)) = (self.key_lines, message) {
+                let is_secret = match self.key_lines {
+                    ..=KEY_LINES => holds_key_line(message),
+                    LIST_BEGIN..=LIST_LINES => is_account(message),
+                    _ => message.starts_with(b" "),
+                };
+                if is_secret {
                     (field.secret, field.shown) = (Secret::Whole, WHOLE.len() as u64);
                 }
+                let is_over = matches!(self.key_lines, 1 | LIST_BEGIN | BLOCK_BEGIN) || is_key_end(message);
+                self.key_lines = if is_over { 0 } else { self.key_lines.saturating_sub(1) };
             }
         }
         // A message must be seen each time: it may end a key, and is a secret within one.
@@ -637,10 +656,26 @@ fn count(shown: &mut u64, piece: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a message is nothing but base64, as a private key's lines are that are logged one by one.
-fn is_key_line(message: &[u8]) -> bool {
-    let value = message.get(b"MESSAGE=".len()..).unwrap_or_default().trim_ascii();
-    value.len() > 3 && value.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='))
+/// Whether a line of a message, before a key's end, is base64 as a private key's lines are: all of it, or its long last word behind what a
+/// program writes before its lines.
+fn holds_key_line(message: &[u8]) -> bool {
+    message.split(|b| *b == b'\n').take_while(|line| !is_key_end(line)).any(|line| {
+        let line = line.trim_ascii();
+        let word = line.rsplit(|b| *b == b' ').next().unwrap_or_default();
+        let is_long = word.len() == line.len() || word.len() >= 20 || word.ends_with(b"=");
+        word.len() > 3 && is_long && word.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='))
+    })
+}
+
+fn is_key_end(message: &[u8]) -> bool {
+    message.windows(8).any(|window| window == b"-----END")
+}
+
+/// Whether a message is a line of `user:password`.
+fn is_account(message: &[u8]) -> bool {
+    let line = message.trim_ascii();
+    let colon = line.iter().position(|b| *b == b':');
+    colon.is_some_and(|at| at > 0 && line.len() > at.saturating_add(1)) && !line.contains(&b' ')
 }
 
 /// What tells payloads apart: the file and the offset.

@@ -1,35 +1,144 @@
 //! Secrets that provisioning tools log, masked in one pass over a value, in pieces of any size.
 //!
-//! What is masked, with `***` in its place: the salt and hash of crypt(3) hashes (crypt(5)), the contents of `data:` URLs (RFC 2397), private
-//! keys in PEM (RFC 7468), the userinfo and the query of URLs (RFC 3986 sections 3.2.1 and 3.4; of `name=value` the value alone), the
-//! values of `Authorization` (RFC 9110 section 11.6.2) and bearer tokens, SSH key blobs, and the values of `passwordHash` and `value` (a
-//! header's) in a configuration that Ignition dumps. Names stay readable. Everything is recognised by what lies before it, so that only an
-//! URL's authority and the names in its query, which are secret by what follows them, have to be held back.
+//! What is masked, with `***` in its place: values behind names that tell what they hold (`settings::secrets`), as `name=value`,
+//! `name: value`, JSON, JSON within JSON, YAML, headers, options (`--token x`, `-u user:x`) and words; tokens that are known by how they
+//! begin; the salt and hash of crypt(3) hashes (crypt(5)), the contents of `data:` URLs (RFC 2397), private keys in PEM (RFC 7468), PGP
+//! and DER, the userinfo and the query of URLs (RFC 3986 sections 3.2.1 and 3.4; of `name=value` the value alone), lists of
+//! `user:password`, and the values of `value` (a header's) in a configuration that Ignition dumps. Names stay readable.
+//!
+//! Everything is recognised by what lies before it. What has to be seen to be judged is held back: an URL's authority, the names in its
+//! query, and the first word of a value.
 
 use super::data::Output;
 use crate::error::Error;
+use crate::settings::redact::CommandLine;
+use crate::settings::secrets::{Secrecy, may_end, secrecy};
+use crate::sink::copy;
+use alloc::boxed::Box;
 
 /// What stands for a secret.
 const MASK: &[u8] = b"***";
 /// Bytes of an URL's authority that are held back until it is clear whether it has userinfo, and of a name in its query until it is clear
 /// whether it has a value; a longer one is masked as a whole.
 const HELD_MAX: usize = 256;
+/// Bytes of a value that are held back until it is clear whether it is a secret: longer than any harmless word, and more than a value
+/// that must look like a secret needs to do so.
+const JUDGED_MAX: usize = 32;
 /// Bytes between `data:` and the comma at most: a media type and its parameters.
 const MEDIA_TYPE: u8 = 100;
+/// Bytes before the current piece that are remembered: the longest name and what stands around it.
+const TAIL: usize = 64;
 
-/// The bytes with which something can begin (see `pass`), but for the letter.
-const BEGINS: u64 = 1 << b' ' | 1 << b'$' | 1 << b'-' | 1 << b'/' | 1 << b':';
+/// The bytes with which something can begin (see `pass`), but for the letters and `_`.
+const BEGINS: u64 = 1 << b' ' | 1 << b'\t' | 1 << b'$' | 1 << b'-' | 1 << b'.' | 1 << b'/' | 1 << b':' | 1 << b'=';
+
+/// How tokens begin, whatever stands before. Those of one letter and of common words have to look like tokens, too.
+const TOKENS: [&str; 34] = [
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "gldt-",
+    "glrt-",
+    "glsa_",
+    "xoxb-",
+    "xoxp-",
+    "xoxa-",
+    "xoxr-",
+    "xoxs-",
+    "xapp-",
+    "sk-",
+    "sk_live_",
+    "rk_live_",
+    "sk_test_",
+    "whsec_",
+    "hvs.",
+    "hvb.",
+    "hvr.",
+    "npm_",
+    "pypi-",
+    "dop_v1_",
+    "SG.",
+    "ya29.",
+    "dckr_pat_",
+    "shpat_",
+    "tskey-",
+    "AGE-SECRET-KEY-",
+    "lin_api_",
+];
+/// Commands whose option `-p` is a password.
+const COMMANDS: [&str; 7] = ["usermod", "useradd", "sshpass", "login", "mysql", "ipmitool", "adduser"];
+/// Values that are none, or say how it is with one.
+const WORDS: &str = "true false yes no null nil none ok on off enabled disabled enable disable set unset not required optional valid \
+                     invalid expired missing empty failed failure success accepted rejected denied unknown unsupported hidden \
+                     redacted changed unchanged unavailable default present absent files compat sss prompt auto static random locked \
+                     prohibit-password without-password undefined masked removed omitted update updated";
 
 /// The filter for one value.
 pub(super) struct Redact {
     state: State,
-    /// The last 16 bytes, the newest in the lowest place.
-    recent: u128,
+    /// The bytes before the current piece, the last ones of this array.
+    tail: [u8; TAIL],
     held: heapless::Vec<u8, HELD_MAX, u16>,
     masked: u32,
-    /// Whether `-----BEGIN ` was seen, and no key's begin since.
-    is_beginning: bool,
+    value: Value,
+    /// Masks the words of a command line, once there was one; and whether the rest of this line is one.
+    line: Option<Box<CommandLine>>,
+    is_line: bool,
+    /// Bytes that it was given and gives back, though they were given out before.
+    given: usize,
+    /// Whether lines of `user:password` may follow, as they do behind `chpasswd`.
+    is_list: bool,
 }
+
+/// What may follow in the values behind one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// Nothing.
+    Nothing,
+    /// The rest of a private key.
+    Key,
+    /// The indented lines that are a secret.
+    Block,
+    /// Lines of `user:password`.
+    List,
+}
+
+/// What is known of a value before it begins.
+#[derive(Clone, Copy)]
+struct Value {
+    secrecy: Secrecy,
+    /// What stands between the name and the value: `=`, `:` or a blank.
+    separator: u8,
+    /// Whether it has the rest of the line: in YAML, and in headers.
+    is_line: bool,
+    /// Whether its name is quoted, so that a value that is not is a number or a word of JSON.
+    is_json: bool,
+    /// Whether a blank stands before it, so that this may be a sentence.
+    is_apart: bool,
+    /// Whether it is a list, or begins on the next line.
+    is_many: bool,
+    is_block: bool,
+    /// What quotes it, and the backslashes before that.
+    quote: u8,
+    escapes: u8,
+}
+
+/// Behind no name.
+const NO_VALUE: Value = Value {
+    secrecy: Secrecy::Open,
+    separator: 0,
+    is_line: false,
+    is_json: false,
+    is_apart: false,
+    is_many: false,
+    is_block: false,
+    quote: 0,
+    escapes: 0,
+};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -45,8 +154,12 @@ enum State {
     Path,
     /// In a query, behind its mark or a separator: in what is a name if a value follows.
     Query,
-    /// Behind a name whose value is a secret, before the value; and whether that is one only if quoted.
-    Before(bool),
+    /// Behind the name of [`Redact::value`], before the value.
+    Before,
+    /// In the user's name of `-u user:password`.
+    User,
+    /// In the beginning of a value that may be a secret; whether a word of it has ended.
+    Judged(bool),
     /// In a secret.
     Masked(Secret),
 }
@@ -55,49 +168,219 @@ enum State {
 enum Secret {
     /// A hash: ends where its alphabet does.
     Hash,
-    /// Ends at this quote, or at the end of the line.
-    Quoted(u8),
+    /// Ends at this quote with as many backslashes before it, or at the end of the line.
+    Quoted(u8, u8),
     /// Ends at a blank, a quote or a bracket.
     Word,
+    /// Ends at a blank or a quote.
+    Plain,
+    /// Ends at a blank, a comma or a bracket.
+    Json,
     /// A query's value.
     Value,
-    /// The rest of a line.
+    /// The rest of a line, or of what is quoted.
     Line,
-    /// Base64.
+    /// The rest of a line.
+    Rest,
+    /// Ends at the list's bracket, or with the line.
+    List,
+    /// Base64, that of URLs and with dots included.
     Blob,
     /// Up to `-----END`.
     Key,
 }
 
+/// What a value is that begins like what is held.
+enum Judgement {
+    /// More of it must be seen.
+    Wait,
+    /// No secret.
+    Open,
+    /// A secret that goes on up to its own end.
+    Masked(Secret),
+    /// A secret of one word, behind which a blank was seen.
+    Word,
+}
+
+/// The current byte and the [`TAIL`] before it; 0 stands for what was not there.
+#[derive(Clone, Copy)]
+struct Seen<'a>(&'a [u8]);
+
+impl Seen<'_> {
+    /// The byte that stands so many before the current one.
+    fn back(&self, count: usize) -> u8 {
+        self.until(count).last().copied().unwrap_or(0)
+    }
+
+    /// What there is without the last `count` bytes.
+    fn until(&self, count: usize) -> &[u8] {
+        self.0.get(..self.0.len().saturating_sub(count)).unwrap_or_default()
+    }
+
+    /// Whether the last bytes are these, letters in any case.
+    fn ends_with(&self, text: &str) -> bool {
+        self.ends_before(0, text)
+    }
+
+    /// The same without the last `count` bytes.
+    fn ends_before(&self, count: usize, text: &str) -> bool {
+        let until = self.until(count);
+        let at = until.len().checked_sub(text.len());
+        at.and_then(|at| until.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(text.as_bytes()))
+    }
+
+    /// Whether one of `words` is among the last bytes.
+    fn has_one_of(&self, words: &[&str]) -> bool {
+        (0..TAIL).any(|count| words.iter().any(|word| self.ends_before(count, word)))
+    }
+
+    /// How many bytes before this one the name begins that ends before the last `count` bytes.
+    fn name_start(&self, count: usize) -> usize {
+        let is_key = self.ends_before(count, " key");
+        let skip = if is_key { 4 } else { 0 };
+        // `api key` is a name, too.
+        let until = self.until(count.saturating_add(skip));
+        count.saturating_add(skip).saturating_add(until.iter().rev().take_while(|b| is_name(**b)).count())
+    }
+
+    /// What the value of this name is.
+    fn secrecy(&self, start: usize, count: usize) -> Secrecy {
+        secrecy(self.until(count).get(self.until(start).len()..).unwrap_or_default())
+    }
+
+    /// Whether a line begins behind the byte `count` before the current one, but for blanks and YAML's `- `.
+    fn is_line_start(&self, count: usize) -> bool {
+        let until = self.until(count);
+        let blanks = until.iter().rev().take_while(|b| matches!(b, b' ' | b'\t' | b'-')).count();
+        let count = count.saturating_add(blanks);
+        matches!(self.back(count), b'\n' | 0) || self.ends_before(count, "MESSAGE=")
+    }
+}
+
 impl Redact {
     /// Before a value.
     pub(super) fn new() -> Self {
-        Self { state: State::Pass, recent: 0, held: heapless::Vec::new(), masked: 0, is_beginning: false }
+        Self {
+            state: State::Pass,
+            tail: [0; TAIL],
+            held: heapless::Vec::new(),
+            masked: 0,
+            value: NO_VALUE,
+            line: None,
+            is_line: false,
+            given: 0,
+            is_list: false,
+        }
+    }
+
+    /// Before another value.
+    pub(super) fn restart(&mut self) {
+        (self.state, self.tail, self.masked) = (State::Pass, [0; TAIL], 0);
+        (self.is_line, self.is_list) = (false, false);
+        self.held.clear();
     }
 
     /// Takes a piece of the value; gives what may be seen of it to `output`.
-    pub(super) fn push(&mut self, piece: &[u8], output: &mut Output) -> Result<(), Error> {
+    pub(super) fn push(&mut self, mut piece: &[u8], output: &mut Output) -> Result<(), Error> {
+        while !piece.is_empty() {
+            let used = match self.is_line {
+                true => {
+                    let end = piece.iter().position(|b| *b == b'\n');
+                    let words = piece.get(..end.unwrap_or(piece.len())).unwrap_or_default();
+                    self.words(words, end.is_some(), output)?;
+                    words.len()
+                }
+                false => self.plain(piece, output)?,
+            };
+            piece = piece.get(used..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Takes words of a command line, and gives those that have ended on to where other text goes.
+    fn words(&mut self, words: &[u8], is_end: bool, output: &mut Output) -> Result<(), Error> {
+        let mut line = self.line.take().unwrap_or_default();
+        let given = &mut |part: &[u8]| {
+            self.masked = self.masked.saturating_add(u32::from(part == MASK));
+            let rest = part.get(self.given..).unwrap_or_default();
+            self.given = self.given.saturating_sub(part.len());
+            // All of it: no command line begins within one.
+            self.plain(rest, output).map(|_| ())
+        };
+        let mut masked = line.push(words, given);
+        if is_end && masked.is_ok() {
+            masked = line.end(given);
+            self.is_line = false;
+        }
+        self.line = Some(line);
+        masked
+    }
+
+    /// What comes behind `start`, which was given out already, is a command line's.
+    fn begin_line(&mut self, start: &[u8]) -> State {
+        if !self.is_line {
+            let mut line = self.line.take().unwrap_or_default();
+            // No word ends in there.
+            let _ = line.push(start, &mut |_| Ok(()));
+            (self.line, self.given, self.is_line) = (Some(line), start.len(), true);
+        }
+        State::Pass
+    }
+
+    /// Takes a piece up to where a command line begins; gives how much of it that is.
+    fn plain(&mut self, piece: &[u8], output: &mut Output) -> Result<usize, Error> {
+        let was_line = self.is_line;
         // Bytes from `start` on are still to be given out.
         let mut start = if self.state.is_shown() { 0 } else { usize::MAX };
         let mut next = 0usize;
         loop {
             if self.state == State::Pass {
-                next = next.saturating_add(self.skip(piece.get(next..).unwrap_or_default()));
+                next = self.skip(piece, next);
             }
             let at = next;
             let Some(byte) = piece.get(at).copied() else { break };
+            let mut window = [0; TAIL + 1];
+            let seen = self.seen(piece, at, &mut window);
             next = at.saturating_add(1);
             let before = self.state;
-            self.recent = self.recent << 8 | u128::from(byte);
-            self.state = self.next(before, byte);
+            if let State::Judged(has_word) = before {
+                match self.judge(byte, has_word, seen) {
+                    Judgement::Wait => {}
+                    Judgement::Masked(secret) => {
+                        self.mask(output)?;
+                        self.state = State::Masked(secret);
+                        next = at;
+                    }
+                    Judgement::Word => {
+                        self.mask(output)?;
+                        output(b" ")?;
+                        self.state = State::Pass;
+                        (start, next) = (at, at);
+                    }
+                    Judgement::Open => {
+                        self.release(seen, output)?;
+                        (start, next) = (if self.state.is_shown() { at } else { usize::MAX }, at);
+                    }
+                }
+                continue;
+            }
+            self.state = self.next(before, byte, seen);
+            if self.is_line && !was_line {
+                self.remember(piece.get(..next).unwrap_or_default());
+                output(piece.get(start..next).unwrap_or_default())?;
+                return Ok(next);
+            }
             match (before.is_shown(), self.state.is_shown()) {
                 (true, true) => {}
                 // The byte that leads to a secret is shown, unless it is the secret's first.
                 (true, false) => {
-                    let end = if before == State::Before(false) { at } else { at.saturating_add(1) };
+                    let end = if before == State::Before { at } else { next };
                     output(piece.get(start..end).unwrap_or_default())?;
-                    if let State::Masked(_) = self.state {
-                        self.mask(output)?;
+                    match self.state {
+                        State::Masked(_) => self.mask(output)?,
+                        // The value's first byte is judged with it; a token's is known already.
+                        State::Judged(_) if before == State::Before => next = at,
+                        _ => {}
                     }
                     start = usize::MAX;
                 }
@@ -111,16 +394,65 @@ impl Redact {
                 (false, false) => self.hidden(before, byte, output)?,
             }
         }
-        match piece.get(start..) {
-            Some(rest) if !rest.is_empty() => output(rest),
-            _ => Ok(()),
+        self.remember(piece);
+        if let Some(rest) = piece.get(start..).filter(|rest| !rest.is_empty()) {
+            output(rest)?;
         }
+        Ok(piece.len())
     }
 
-    /// Gives out what was held back. Then says how many secrets were masked, and whether a key's end is still to come.
-    pub(super) fn end(&mut self, output: &mut Output) -> Result<(u32, bool), Error> {
+    /// Gives out what was held back. Then says how many secrets were masked, and what of one may follow in the next values.
+    pub(super) fn end(&mut self, output: &mut Output) -> Result<(u32, Rest), Error> {
+        if self.is_line {
+            self.words(b"", true, output)?;
+        }
+        // What is released is shorter each time.
+        while let State::Judged(has_word) = self.state {
+            let mut window = [0; TAIL + 1];
+            let seen = self.seen(b"\n", 0, &mut window);
+            match self.judge(b'\n', has_word, seen) {
+                Judgement::Open | Judgement::Wait => self.release(seen, output)?,
+                Judgement::Masked(_) | Judgement::Word => {
+                    self.mask(output)?;
+                    self.state = State::Pass;
+                }
+            }
+        }
         self.give(self.state, output)?;
-        Ok((self.masked, self.state == State::Masked(Secret::Key)))
+        let rest = match self.state {
+            State::Masked(Secret::Key) => Rest::Key,
+            State::Before if self.value.is_block => Rest::Block,
+            _ if self.is_list => Rest::List,
+            _ => Rest::Nothing,
+        };
+        Ok((self.masked, rest))
+    }
+
+    /// The byte of `piece` at `at` with those before it; `window` is where they lie if the piece has just begun.
+    fn seen<'a>(&self, piece: &'a [u8], at: usize, window: &'a mut [u8; TAIL + 1]) -> Seen<'a> {
+        if let Some(seen) = at.checked_sub(TAIL).and_then(|from| piece.get(from..=at)) {
+            return Seen(seen);
+        }
+        let new = piece.get(..=at).unwrap_or_default();
+        let old = self.tail.get(new.len().saturating_sub(1)..).unwrap_or_default();
+        if let Some((before, current)) = window.split_at_mut_checked(old.len()) {
+            copy(old, before);
+            copy(new, current);
+        }
+        Seen(window)
+    }
+
+    /// Keeps the last bytes of `piece` for what follows it.
+    fn remember(&mut self, piece: &[u8]) {
+        match piece.last_chunk() {
+            Some(chunk) => self.tail = *chunk,
+            None => {
+                self.tail.copy_within(piece.len().min(TAIL).., 0);
+                if let Some(end) = TAIL.checked_sub(piece.len()).and_then(|at| self.tail.get_mut(at..)) {
+                    copy(piece, end);
+                }
+            }
+        }
     }
 
     /// Gives out what was held back in `state`: of a query it is no name, as no value follows.
@@ -134,6 +466,24 @@ impl Redact {
                 given
             }
         }
+    }
+
+    /// What was held back before the current byte is no secret by its name; it is looked at as if the name were not there.
+    fn release(&mut self, seen: Seen, output: &mut Output) -> Result<(), Error> {
+        let held: heapless::Vec<u8, { JUDGED_MAX + 1 }, u8> = self.held.iter().copied().take(JUDGED_MAX + 1).collect();
+        self.held.clear();
+        self.state = State::Pass;
+        let tail = self.tail;
+        let before = seen.until(held.len().saturating_add(1));
+        let start = TAIL.saturating_sub(before.len());
+        self.tail = [0; TAIL];
+        if let Some(end) = self.tail.get_mut(start..) {
+            copy(before, end);
+        }
+        // What may be held back in there is shorter by what was given out.
+        self.plain(&held, output)?;
+        self.tail = tail;
+        Ok(())
     }
 
     /// Takes a byte behind `before` that is not shown, or that ends one thing that is not and begins another.
@@ -163,34 +513,6 @@ impl Redact {
         }
     }
 
-    /// Passes over bytes with which nothing begins; gives their number.
-    fn skip(&mut self, piece: &[u8]) -> usize {
-        let mut len = 0usize;
-        loop {
-            let Some(more) = piece.get(len..).and_then(|rest| rest.iter().position(may_begin)) else {
-                len = piece.len();
-                break;
-            };
-            len = len.saturating_add(more);
-            let last = len.checked_sub(1).and_then(|at| piece.get(at).copied()).unwrap_or(self.recent as u8);
-            let begins = match piece.get(len) {
-                Some(b' ') => matches!(last, b'r' | b'R' | b'n' | b'N'),
-                Some(b':') => matches!(last, b'a' | b'A' | b'n' | b'N' | b'"'),
-                byte => byte == Some(&b'$') || byte == Some(&last),
-            };
-            if begins {
-                break;
-            }
-            len = len.saturating_add(1);
-        }
-        let skipped = piece.get(..len).unwrap_or_default();
-        match skipped.last_chunk() {
-            Some(chunk) => self.recent = u128::from_be_bytes(*chunk),
-            None => skipped.iter().for_each(|byte| self.recent = self.recent << 8 | u128::from(*byte)),
-        }
-        len
-    }
-
     /// Puts the mask in the place of a secret, and of what was held back of it.
     fn mask(&mut self, output: &mut Output) -> Result<(), Error> {
         self.held.clear();
@@ -198,118 +520,348 @@ impl Redact {
         output(MASK)
     }
 
-    /// Whether the last bytes are these (at most 16 of them), letters in any case.
-    fn ends_with(&self, text: &str) -> bool {
-        let mut recent = self.recent;
-        text.bytes().rev().all(|byte| {
-            let is_same = byte.eq_ignore_ascii_case(&(recent as u8));
-            recent >>= 8;
-            is_same
-        })
-    }
-
-    fn before_last(&self, count: u32) -> u8 {
-        (self.recent >> (8 * count)) as u8
-    }
-
-    fn next(&mut self, state: State, byte: u8) -> State {
+    fn next(&mut self, state: State, byte: u8, seen: Seen) -> State {
         match state {
-            State::Pass => self.pass(byte),
+            State::Pass | State::Judged(_) => self.pass(byte, seen),
             State::Method(name) => match byte {
                 b'a'..=b'z' | b'0'..=b'9' | b'-' if name >> 56 == 0 => State::Method(name << 8 | u64::from(byte)),
                 b'$' if is_method(name) => State::Masked(Secret::Hash),
-                _ => self.pass(byte),
+                _ => self.pass(byte, seen),
             },
             State::Media(quote, count) => match byte {
                 b',' if quote == 0 => State::Masked(Secret::Word),
-                b',' => State::Masked(Secret::Quoted(quote)),
-                _ if count >= MEDIA_TYPE || is_end(byte) => self.pass(byte),
+                b',' => State::Masked(Secret::Quoted(quote, 0)),
+                _ if count >= MEDIA_TYPE || is_end(byte) => self.pass(byte, seen),
                 _ => State::Media(quote, count.saturating_add(1)),
             },
             State::Authority => match byte {
                 b'/' => State::Path,
                 b'?' => State::Query,
-                _ if is_end(byte) || byte == b'#' => self.pass(byte),
+                _ if is_end(byte) || byte == b'#' => self.pass(byte, seen),
                 _ => state,
             },
             State::Path => match byte {
                 b'?' => State::Query,
-                _ if is_end(byte) => self.pass(byte),
+                _ if is_end(byte) => self.pass(byte, seen),
                 // One URL may hold another, as proxies' do.
-                _ if self.ends_with("://") => State::Authority,
+                _ if seen.ends_with("://") => State::Authority,
+                // Of a webhook the path is the secret.
+                b'/' if seen.ends_with("slack.com/services/") || seen.ends_with("/webhooks/") => {
+                    State::Masked(Secret::Word)
+                }
                 _ => state,
             },
             State::Query => match byte {
                 b'=' => State::Masked(Secret::Value),
                 b'#' => State::Path,
-                _ if is_end(byte) => self.pass(byte),
+                _ if is_end(byte) => self.pass(byte, seen),
                 _ => state,
             },
-            State::Before(is_quoted) => match byte {
-                b' ' | b'\\' | b':' => state,
-                b'"' if is_quoted => State::Masked(Secret::Quoted(byte)),
-                b'"' | b'\'' => state,
-                b'\n' => State::Pass,
-                _ if is_quoted => self.pass(byte),
-                _ => State::Masked(Secret::Line),
-            },
-            State::Masked(secret) => {
-                let ends = match secret {
-                    Secret::Hash => {
-                        !matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'/' | b'$' | b'=' | b',' | b'+' | b'-')
-                    }
-                    Secret::Quoted(quote) => byte == b'\n' || byte == quote && self.before_last(1) != b'\\',
-                    Secret::Word => is_end(byte),
-                    Secret::Value => is_end(byte) || is_separator(byte) || byte == b'#',
-                    Secret::Line => matches!(byte, b'\n' | b'\r' | b'"' | b'\''),
-                    Secret::Blob => !matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'=' | b'+'),
-                    Secret::Key => self.ends_with("-----END"),
-                };
-                match (ends, secret) {
-                    (false, _) => state,
-                    (true, Secret::Value) if is_separator(byte) => State::Query,
-                    (true, Secret::Value) if byte == b'#' => State::Path,
-                    (true, _) => self.pass(byte),
+            State::Before => self.before(byte, seen),
+            State::User => match byte {
+                b':' | b'%' => self.expect(Secrecy::Secret, b'@'),
+                b'"' | b'\'' | b'-' if seen.back(1) == b' ' => {
+                    self.value.quote = byte;
+                    state
                 }
-            }
+                b' ' if seen.back(1) == b' ' => state,
+                _ if is_name(byte) || byte == b'@' || byte == b'\\' => state,
+                _ => self.pass(byte, seen),
+            },
+            State::Masked(secret) => self.masked(secret, byte, seen),
+        }
+    }
+
+    /// What follows in a secret.
+    fn masked(&mut self, secret: Secret, byte: u8, seen: Seen) -> State {
+        let is_base64 = byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'=' | b'+' | b'-');
+        let ends = match secret {
+            Secret::Hash => !is_base64 && !matches!(byte, b'.' | b'$' | b','),
+            Secret::Blob => !is_base64 && !matches!(byte, b'.' | b'_'),
+            Secret::Quoted(quote, escapes) => byte == b'\n' || byte == quote && is_quote(seen, escapes),
+            Secret::Word => is_end(byte),
+            Secret::Plain => is_blank(byte) || matches!(byte, b'"' | b'\'' | b'`'),
+            Secret::Json => is_blank(byte) || matches!(byte, b',' | b'}' | b']'),
+            Secret::Value => is_end(byte) || is_separator(byte) || byte == b'#',
+            Secret::Line => matches!(byte, b'\n' | b'\r' | b'"' | b'\''),
+            Secret::Rest => byte == b'\n',
+            Secret::List => matches!(byte, b']' | b'\n'),
+            Secret::Key => seen.ends_with("-----END"),
+        };
+        match (ends, secret) {
+            (false, _) if byte == b'-' && is_key_start(seen) => State::Masked(Secret::Key),
+            (false, _) => State::Masked(secret),
+            (true, Secret::Value) if is_separator(byte) => State::Query,
+            (true, Secret::Value) if byte == b'#' => State::Path,
+            (true, _) => self.pass(byte, seen),
         }
     }
 
     /// What begins with `byte`, by what lies before it.
-    fn pass(&mut self, byte: u8) -> State {
+    fn pass(&mut self, byte: u8, seen: Seen) -> State {
         match byte {
             b'$' => State::Method(0),
-            b':' => {
-                let is_word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-                if self.ends_with("data:") && !is_word(self.before_last(5)) {
-                    match self.before_last(5) {
-                        quote @ (b'"' | b'\'') => State::Media(quote, 0),
-                        _ => State::Media(0, 0),
-                    }
-                } else if self.ends_with("authorization:") || self.ends_with("authorization\":") {
-                    State::Before(false)
-                } else if ["passwordhash\":", "\"value\":", "passwordhash\\\":", "\"value\\\":"]
-                    .iter()
-                    .any(|name| self.ends_with(name))
-                {
-                    State::Before(true)
-                } else {
-                    State::Pass
-                }
+            b':' if seen.ends_with("data:") && !is_name(seen.back(5)) => match seen.back(5) {
+                quote @ (b'"' | b'\'') => State::Media(quote, 0),
+                _ => State::Media(0, 0),
+            },
+            b':' if seen.ends_with("=iscsi:") => State::Authority,
+            b':' if seen.ends_with("ommand line:") || seen.ends_with("line parameters:") => self.begin_line(b""),
+            // A setting's name.
+            b'.' if seen.ends_with("rd.") && !is_name(seen.back(3)) => {
+                let quote = usize::from(matches!(seen.back(3), b'"' | b'\''));
+                self.begin_line(seen.until(0).get(seen.until(quote.saturating_add(3)).len()..).unwrap_or_default())
             }
-            b'/' if self.ends_with("://") => State::Authority,
-            b' ' if self.ends_with("-----BEGIN ") => {
-                self.is_beginning = true;
-                State::Pass
+            b':' | b'=' => self.named(byte, seen),
+            b'/' if seen.ends_with("://") => State::Authority,
+            b' ' | b'\t' => self.worded(byte, seen),
+            b'-' if is_key_start(seen) => State::Masked(Secret::Key),
+            b'-' | b'_' | b'.' => self.token(byte, seen),
+            // What begins a JSON object in base64: RFC 7519 has its tokens begin so.
+            b'J' if seen.ends_with("eyJ") && !is_name(seen.back(3)) => State::Masked(Secret::Blob),
+            // A private key in DER: a sequence, of which the first is the version, 0.
+            b'A' if seen.ends_before(6, "MII") && seen.ends_with("IBA") && !is_name(seen.back(9)) => {
+                State::Masked(Secret::Blob)
             }
-            b' ' if self.ends_with("bearer ") => State::Masked(Secret::Word),
-            b'-' if self.is_beginning && self.ends_with("PRIVATE KEY-----") => {
-                self.is_beginning = false;
-                State::Masked(Secret::Key)
-            }
-            // The length of the key type's name, which begins the blob of each type: "ssh-rsa" and others.
-            b'A' if self.ends_with(" AAAA") => State::Masked(Secret::Blob),
             _ => State::Pass,
+        }
+    }
+
+    /// Behind `:` or `=`: whether a name before it tells that a secret follows.
+    fn named(&mut self, byte: u8, seen: Seen) -> State {
+        let mut count = 1usize;
+        while matches!(seen.back(count), b' ' | b'\t') && count < TAIL {
+            count = count.saturating_add(1);
+        }
+        let quote = seen.back(count);
+        let is_json = matches!(quote, b'"' | b'\'');
+        if is_json {
+            count = count.saturating_add(1);
+            while seen.back(count) == b'\\' && count < TAIL {
+                count = count.saturating_add(1);
+            }
+        }
+        if byte == b':' && self.is_list && seen.is_line_start(seen.name_start(count)) {
+            self.expect(Secrecy::Secret, b'=');
+            self.value.is_line = true;
+            return State::Before;
+        }
+        self.is_list |= byte == b':' && seen.ends_before(1, "chpasswd");
+        if is_json && byte == b':' && seen.ends_before(count, "value") && !is_name(seen.back(count.saturating_add(5))) {
+            return self.expect(Secrecy::Header, b'"');
+        }
+        let (before, last) = (seen.back(count.saturating_add(1)), seen.back(count));
+        if !may_end(before, last) && !last.is_ascii_digit() {
+            return State::Pass;
+        }
+        let begin = seen.name_start(count);
+        let secrecy = seen.secrecy(begin, count);
+        if seen.ends_before(count, "unexpected token") {
+            return State::Pass;
+        }
+        // Of several words, such as `signing key: 6cce7e4c`, only the best known are a name; a path is what a message is about.
+        let is_apart = seen.ends_before(count, " key");
+        if secrecy == Secrecy::Open
+            || secrecy == Secrecy::Likely && is_apart
+            || byte == b':' && seen.back(begin) == b'/'
+        {
+            return State::Pass;
+        }
+        self.expect(secrecy, byte);
+        self.value.is_json = is_json;
+        self.value.is_line = secrecy == Secrecy::Header || byte == b':' && !is_json && seen.is_line_start(begin);
+        State::Before
+    }
+
+    /// Behind a blank: whether the word before it tells that a secret follows.
+    fn worded(&mut self, byte: u8, seen: Seen) -> State {
+        let mut count = 1usize;
+        while matches!(seen.back(count), b'"' | b'\'' | b',') && count < 4 {
+            count = count.saturating_add(1);
+        }
+        let last = seen.back(count);
+        let (dash, before) = (seen.back(count.saturating_add(1)), seen.back(count.saturating_add(2)));
+        if dash == b'-' && (is_blank(before) || matches!(before, b'"' | b'\'' | b'=')) {
+            return match last {
+                b'u' | b'U' => self.user(),
+                b'p' | b'P' if seen.has_one_of(&COMMANDS) => self.expect(Secrecy::Secret, byte),
+                _ => State::Pass,
+            };
+        }
+        if seen.ends_before(1, "bearer") && !is_name(seen.back(7)) {
+            self.expect(Secrecy::Secret, b':');
+            self.value.is_apart = true;
+            return State::Before;
+        }
+        // A shell logs `echo user:password` that pipes it into chpasswd.
+        if seen.ends_before(count, "-user") || seen.ends_before(1, "echo") {
+            return self.user();
+        }
+        if !may_end(dash, last) {
+            return State::Pass;
+        }
+        let begin = seen.name_start(count);
+        let is_option = seen.ends_before(begin.saturating_sub(2), "--");
+        match seen.secrecy(begin, count) {
+            secrecy if is_option && secrecy != Secrecy::Open => self.expect(secrecy, byte),
+            // Within a sentence it must look like one.
+            Secrecy::Secret | Secrecy::Header if count == 1 && seen.back(begin) != b'/' => {
+                self.expect(Secrecy::Likely, byte)
+            }
+            _ => State::Pass,
+        }
+    }
+
+    /// Behind something that tells tokens.
+    fn token(&mut self, byte: u8, seen: Seen) -> State {
+        let is_start = |token: &&&str| seen.ends_with(token) && !is_name(seen.back(token.len()));
+        match TOKENS.iter().find(is_start) {
+            Some(_) => {
+                self.expect(Secrecy::Likely, byte);
+                State::Judged(false)
+            }
+            None => State::Pass,
+        }
+    }
+
+    fn user(&mut self) -> State {
+        self.expect(Secrecy::Open, 0);
+        State::User
+    }
+
+    /// Makes itself ready for a value.
+    fn expect(&mut self, secrecy: Secrecy, separator: u8) -> State {
+        let quote = if self.state == State::User { self.value.quote } else { 0 };
+        self.value = Value { secrecy, separator, quote, ..NO_VALUE };
+        State::Before
+    }
+
+    /// Between a name and its value.
+    fn before(&mut self, byte: u8, seen: Seen) -> State {
+        let value = &mut self.value;
+        let is_quoted = value.quote != 0;
+        match byte {
+            // What a header of Ignition's has is quoted.
+            b':' | b' ' | b'\\' if value.separator == b'"' && !is_quoted => return State::Before,
+            _ if value.separator == b'"' && !is_quoted && byte != b'"' => return self.pass(byte, seen),
+            b' ' if value.separator == b'@' => return self.pass(byte, seen),
+            b'\\' if !is_quoted => value.escapes = value.escapes.saturating_add(1),
+            b' ' | b'\t' | b'\r' if !is_quoted => value.is_apart = true,
+            b'"' | b'\'' if !is_quoted => value.quote = byte,
+            // It is empty.
+            _ if is_quoted && byte == value.quote => return State::Pass,
+            b'=' | b':' if value.separator == b' ' && !is_quoted => return self.pass(byte, seen),
+            b'=' | b':' | b'>' | b'|' if !is_quoted => {
+                value.is_block |= matches!(byte, b'>' | b'|') && value.separator == b':'
+            }
+            b'-' | b'+' if value.is_block && !is_quoted => {}
+            b'\n' if value.is_block && !is_quoted => value.is_line = true,
+            b'[' if !is_quoted && value.separator != b' ' => value.is_many = true,
+            b'\n' | b'{' | b'(' | b',' | b';' | b')' | b']' | b'}' if !is_quoted => return self.pass(byte, seen),
+            b'-' if value.separator == b' ' && !is_quoted => return self.pass(byte, seen),
+            b'\\' => {}
+            _ if value.is_many && value.secrecy == Secrecy::Likely => return self.pass(byte, seen),
+            _ if value.is_many => return State::Masked(Secret::List),
+            _ => return State::Judged(false),
+        }
+        State::Before
+    }
+
+    /// Takes a byte of a value, or the one behind it.
+    fn judge(&mut self, byte: u8, has_word: bool, seen: Seen) -> Judgement {
+        let value = self.value;
+        if has_word {
+            return match byte {
+                _ if byte.is_ascii_alphabetic() || byte == b'(' => Judgement::Open,
+                _ if value.is_line => Judgement::Masked(self.extent()),
+                _ => Judgement::Word,
+            };
+        }
+        let is_likely = value.secrecy == Secrecy::Likely;
+        let has_ended = match value.quote {
+            0 if is_likely => !is_token(byte),
+            0 => is_blank(byte) || matches!(byte, b'"' | b'\'') || value.is_json && matches!(byte, b',' | b'}' | b']'),
+            quote => byte == b'\n' || byte == quote && is_quote(seen, value.escapes),
+        };
+        if !has_ended && self.held.len() < JUDGED_MAX {
+            // There is room for more than that.
+            let _ = self.held.push(byte);
+            return Judgement::Wait;
+        }
+        let text = self.held.trim_ascii_end();
+        let is_secret = match value.secrecy {
+            Secrecy::Open => false,
+            Secrecy::Likely => looks_secret(text),
+            Secrecy::Secret | Secrecy::Header => !is_harmless(text),
+        };
+        let is_word = text.len() < 4 || text.iter().all(u8::is_ascii_alphabetic);
+        let may_be_sentence = value.is_apart && value.separator == b':' && value.secrecy == Secrecy::Secret;
+        if is_secret && is_word && may_be_sentence && value.quote == 0 && byte == b' ' {
+            self.state = State::Judged(true);
+            let _ = self.held.push(byte);
+            return Judgement::Wait;
+        }
+        match is_secret {
+            true => Judgement::Masked(self.extent()),
+            false => Judgement::Open,
+        }
+    }
+
+    /// Up to where a value goes that is a secret.
+    fn extent(&self) -> Secret {
+        let value = self.value;
+        match value.separator {
+            _ if value.quote != 0 => Secret::Quoted(value.quote, value.escapes),
+            b'-' | b'_' | b'.' => Secret::Blob,
+            _ if value.is_json => Secret::Json,
+            _ if value.secrecy == Secrecy::Header => Secret::Line,
+            _ if value.is_line => Secret::Rest,
+            _ => Secret::Plain,
+        }
+    }
+
+    /// Passes over bytes of `piece` from `at` on with which nothing begins; gives where something may.
+    fn skip(&self, piece: &[u8], mut at: usize) -> usize {
+        let back = |at: usize, count: usize| match at.checked_sub(count) {
+            Some(at) => piece.get(at).copied().unwrap_or(0),
+            None => TAIL.checked_sub(count.saturating_sub(at)).and_then(|at| self.tail.get(at)).copied().unwrap_or(0),
+        };
+        loop {
+            let Some(more) = piece.get(at..).and_then(|rest| rest.iter().position(may_begin)) else {
+                return piece.len();
+            };
+            at = at.saturating_add(more);
+            let (before, last) = (back(at, 2), back(at, 1));
+            let begins = match back(at, 0) {
+                b'$' => true,
+                b'/' => last == b'/',
+                b'J' => last == b'y',
+                b'A' => last == b'B',
+                b':' | b'=' if may_end(before, last) || matches!(last, b'"' | b'\'' | b' ') || self.is_list => true,
+                // `netroot=iscsi:`, `command line:` and `parameters:`.
+                b':' if matches!(&[before, last], b"si" | b"ne" | b"rs") => true,
+                b'=' => last.is_ascii_digit(),
+                b':' => false,
+                b'-' if last == b'-' => true,
+                b'-' | b'_' | b'.' => may_end_token(before, last),
+                _ => match last | 0x20 {
+                    b'p' | b'u' if before == b'-' => true,
+                    b'r' => before | 0x20 == b'e' && matches!(back(at, 3) | 0x20, b'r' | b's'),
+                    b'o' => before == b'h',
+                    b'd' => matches!(before | 0x20, b'r' | b'w'),
+                    b'n' => before | 0x20 == b'e' && back(at, 3) | 0x20 == b'k',
+                    b't' => before | 0x20 == b'e' && back(at, 3) | 0x20 == b'r',
+                    b'e' => before | 0x20 == b's' && back(at, 3) | 0x20 == b'a',
+                    b'y' => before | 0x20 == b'e',
+                    b'k' | b's' => before | 0x20 == b's',
+                    b'"' | b'\'' | b',' => matches!(before, b'"' | b'\'') || last != b',',
+                    _ => false,
+                },
+            };
+            if begins {
+                return at;
+            }
+            at = at.saturating_add(1);
         }
     }
 }
@@ -323,13 +875,106 @@ impl Default for Redact {
 impl State {
     /// Whether a byte that leads here may be seen.
     fn is_shown(self) -> bool {
-        !matches!(self, State::Authority | State::Query | State::Masked(_))
+        !matches!(self, State::Authority | State::Query | State::Judged(_) | State::Masked(_))
     }
 }
 
-/// Whether something may begin with a byte, if the one before it is right.
+/// Whether something may begin with a byte, if those before it are right.
 fn may_begin(byte: &u8) -> bool {
-    *byte < 64 && BEGINS >> byte & 1 != 0 || *byte == b'A'
+    match *byte {
+        byte @ ..64 => BEGINS >> byte & 1 != 0,
+        byte => byte <= b'_' && matches!(byte, b'A' | b'J' | b'_'),
+    }
+}
+
+/// Whether one of [`TOKENS`] may end with these bytes and one more: a first look.
+fn may_end_token(before: u8, last: u8) -> bool {
+    matches!(before, b'h' | b'x' | b'v')
+        || matches!(
+            &[before, last],
+            b"at"
+                | b"sk"
+                | b"rd"
+                | b"pm"
+                | b"ve"
+                | b"ec"
+                | b"st"
+                | b"sa"
+                | b"pi"
+                | b"dt"
+                | b"rt"
+                | b"pp"
+                | b"ey"
+                | b"EY"
+                | b"SG"
+                | b"29"
+        )
+}
+
+/// What stands in names.
+fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
+}
+
+/// What stands in tokens: base64, that of URLs, and percent-encoding.
+fn is_token(byte: u8) -> bool {
+    is_name(byte) || matches!(byte, b'+' | b'/' | b'=' | b'~' | b'%')
+}
+
+/// White space, and what ends a string in C.
+fn is_blank(byte: u8) -> bool {
+    byte <= b' '
+}
+
+/// Whether a quote ends what began with one that had so many backslashes before it.
+fn is_quote(seen: Seen, escapes: u8) -> bool {
+    let count = (1..TAIL).take_while(|count| seen.back(*count) == b'\\').count();
+    match escapes {
+        0 => count % 2 == 0,
+        _ => count <= escapes.into(),
+    }
+}
+
+/// Whether a private key begins behind this byte: `-----BEGIN OPENSSH PRIVATE KEY-----`.
+fn is_key_start(seen: Seen) -> bool {
+    (seen.ends_with("PRIVATE KEY-----") || seen.ends_with("PRIVATE KEY BLOCK-----"))
+        && (16..TAIL).any(|count| seen.ends_before(count, "-----BEGIN"))
+}
+
+/// Whether a value is none, though a secret should stand there.
+fn is_harmless(text: &[u8]) -> bool {
+    let paths = [
+        "/etc/", "/run/", "/var/", "/usr/", "/dev/", "/root", "/tmp/", "/sys/", "/proc/", "/home/", "/opt/", "/lib/",
+        "//",
+    ];
+    let is_variable = text.strip_prefix(b"$").is_some_and(|name| {
+        name.starts_with(b"{") || name.starts_with(b"(") || name.iter().all(|b| b.is_ascii_uppercase() || *b == b'_')
+    });
+    let is_count = text.len() < 3 && text.iter().all(u8::is_ascii_digit);
+    let word = text.strip_suffix(b",").or(text.strip_suffix(b".")).or(text.strip_suffix(b";")).unwrap_or(text);
+    is_variable
+        || is_count
+        || text.iter().all(|b| matches!(b, b'*' | b'x' | b'.' | b'-' | b'/'))
+        || text.starts_with(b"<") && text.ends_with(b">")
+        || text.starts_with(b"%") && text.len() < 4
+        || text.starts_with(b"{{")
+        || paths.iter().any(|path| text.starts_with(path.as_bytes()))
+        || WORDS.split_ascii_whitespace().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// Whether a value looks like a token: letters and digits in one, or letters of both cases, and no id as programs print them.
+fn looks_secret(text: &[u8]) -> bool {
+    let is_uuid = text.len() == 36 && [8, 13, 18, 23].iter().all(|at| text.get(*at) == Some(&b'-'));
+    let is_secret = |run: &[u8]| {
+        let count = |is: fn(&u8) -> bool| run.iter().filter(|b| is(b)).count();
+        let (digits, small, large) =
+            (count(u8::is_ascii_digit), count(u8::is_ascii_lowercase), count(u8::is_ascii_uppercase));
+        run.len() >= 8 && digits > 0 && small.saturating_add(large) > 0 || run.len() >= 12 && small > 0 && large > 0
+    };
+    !is_uuid
+        && !text.starts_with(b"/")
+        && !text.starts_with(b"0x")
+        && text.split(|b| matches!(b, b'-' | b'_' | b'.')).any(is_secret)
 }
 
 /// Where a word ends that stands in a sentence, in quotes or in brackets.
@@ -382,7 +1027,7 @@ mod tests {
     #[test]
     fn secrets_are_masked() {
         for (value, expected) in [
-            (r#"useradd "--password" "$y$j9T$salt$hash" "core""#, r#"useradd "--password" "$y$***" "core""#),
+            (r#"useradd "--password" "$y$j9T$salt$hash" "core""#, r#"useradd "--password" "***" "core""#),
             ("root:$6$rounds=5000$salt$h.a/s:19000:", "root:$6$***:19000:"),
             ("$2b$10$abcdefg $argon2id$v=19$m=1,t=2,p=1$c2E$aGE=", "$2b$*** $argon2id$***"),
             (r#"  "source": "data:,TOPSECRET TOKEN","#, r#"  "source": "data:,***","#),
@@ -401,7 +1046,7 @@ mod tests {
             (r#""passwordHash": null"#, r#""passwordHash": null"#),
             (
                 r#""sshAuthorizedKeys": ["ssh-ed25519 AAAAC3Nza/+= me@host"]"#,
-                r#""sshAuthorizedKeys": ["ssh-ed25519 AAAA*** me@host"]"#,
+                r#""sshAuthorizedKeys": ["ssh-ed25519 AAAAC3Nza/+= me@host"]"#,
             ),
             (
                 "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Bl\nbnNz\n-----END OPENSSH PRIVATE KEY----- x",

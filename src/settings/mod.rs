@@ -6,6 +6,7 @@
 pub mod cmdline;
 pub mod dracut;
 pub mod redact;
+pub mod secrets;
 
 use crate::accounts::is_name;
 use crate::error::Error;

@@ -228,7 +228,7 @@ fn is_id(text: &str) -> bool {
 }
 
 /// A boot's id, empty if it is not one.
-fn boot(id: &str) -> Id {
+pub(crate) fn boot(id: &str) -> Id {
     Id::try_from(id).ok().filter(|id| is_id(id)).unwrap_or_default()
 }
 

@@ -36,6 +36,7 @@ pub mod interlock;
 pub mod journal;
 pub mod net;
 pub mod own_fields;
+pub mod progress;
 pub mod public_key;
 pub mod report;
 pub mod run;

@@ -21,6 +21,7 @@ use crate::journal::source::Source;
 use crate::journal::{self, units};
 use crate::net::trust::{CertFacts, Scan, Trust, scan};
 use crate::net::{self, Dial};
+use crate::progress::Share;
 use crate::report::{Facts, Report, new_id};
 use crate::settings::cmdline::Words;
 use crate::settings::dracut::{self, DRACUT_MAX};
@@ -343,6 +344,11 @@ impl Job<'_> {
         matches!(self, Job::Sink(sink) if sink.is_fallback())
     }
 
+    /// Whether it sends the status, to a destination or a cloud.
+    fn is_status(&self) -> bool {
+        !matches!(self, Job::Sink(sink) if sink.waits())
+    }
+
     /// What its process needs beside what is open already.
     fn reach(&self) -> Reach {
         match self {
@@ -403,6 +409,11 @@ fn cmdline(
     Ok(buf)
 }
 
+fn no_progress(budget_s: u64, line: &mut Text<'_>) {
+    line.str("'running' was not reported: the progress of this boot has used its ").dec(budget_s);
+    line.str(" s; raise rd.report.timeout=");
+}
+
 fn no_random(line: &mut Text<'_>) {
     line.str("the kernel gives no random numbers; nothing was sent");
 }
@@ -459,7 +470,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     }
     let default_s = if goes_on { TIMEOUT_RUNNING_S } else { TIMEOUT_FAILED_S };
     let timeout_s = settings.timeout_s.map_or(default_s, u64::from);
-    let deadline = Deadline::after_ms(timeout_s.saturating_mul(1000));
+    let mut deadline = Deadline::after_ms(timeout_s.saturating_mul(1000));
     let look_until = deadline.step_ms((deadline.left_ms() / LOOK_PART).min(LOOK_MS));
     // A boot that goes on waits for no cloud, nor does an owner who set a time.
     let is_patient = settings.timeout_s.is_none() && !goes_on;
@@ -495,6 +506,15 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
             return ALREADY;
         }
     };
+    let mut share = None;
+    if state == State::Running {
+        let Some(taken) = Share::take(root, boot_id, timeout_s.saturating_mul(1000)) else {
+            say_at_last(root, &mut |line| no_progress(timeout_s, line));
+            return UNDELIVERED;
+        };
+        deadline = Deadline::after_ms(taken.ms);
+        share = Some(taken);
+    }
     let fallback = sinks.iter().find(|sink| sink.is_fallback()).map(|sink| sink.number);
     sinks.retain(|sink| !lock.has_sent(sink.number));
     clouds.retain(|service| {
@@ -520,15 +540,25 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
             return UNDELIVERED;
         }
     }
-    let telling = Telling { run: &run, arguments, id: &id, deadline, patient_since, is_asked_for, found: &found };
+    let is_single = share.as_ref().is_some_and(|share| share.is_single);
+    let telling =
+        Telling { run: &run, arguments, id: &id, deadline, patient_since, is_asked_for, is_single, found: &found };
     let statuses = sinks.iter().filter(|sink| !sink.waits()).map(Job::Sink);
     let first = statuses.chain(clouds.iter().copied().map(Job::Cloud));
     let behind = sinks.iter().filter(|sink| sink.waits()).map(Job::Sink);
-    let mut jobs =
-        Jobs { root, deadline, patient_since, stop: &stop, lock: &mut lock, running: Bounded::new(), lost: 0 };
+    let mut jobs = Jobs {
+        root,
+        deadline,
+        patient_since,
+        stop: &stop,
+        lock: &mut lock,
+        running: Bounded::new(),
+        lost: 0,
+        restarted: 0,
+    };
     jobs.start(&mut first.into_iter(), &telling, &mut journal, &mut warnings);
     if sinks.iter().any(SinkOf::waits) {
-        jobs.settle(|job| !job.is_cloud(), head_start(deadline));
+        jobs.settle(|job| !job.is_cloud(), head_start(deadline), Some((&telling, &mut warnings)));
     }
     jobs.start(&mut behind.into_iter(), &telling, &mut journal, &mut warnings);
     // While they send: it takes none of their time, and is there if they hang.
@@ -536,11 +566,16 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let opened = ssh_user
         .filter(|_| !stop.is_asked())
         .map(|name| (name, ssh::open(root, name, &settings, platform_name, &stop)));
+    // A status whose process dies is sent once more, as long as its secrets are there.
+    jobs.settle(|job| job.is_status(), head_start(deadline), Some((&telling, &mut warnings)));
     // The secrets of the header fields are needed no more.
     let kernel = run.facts.kernel.clone();
     drop(run);
-    jobs.settle(|_| true, Deadline::after_ms(u64::MAX));
+    jobs.settle(|_| true, Deadline::after_ms(u64::MAX), None);
     let mut undelivered = bad.saturating_add(jobs.lost);
+    if let Some(share) = share {
+        share.settle(deadline, jobs.lost == 0);
+    }
     // Progress has nothing to say on a console, and many of it would say the same.
     if state != State::Running {
         show_warnings(root, &warnings);
@@ -585,6 +620,8 @@ struct Telling<'a> {
     patient_since: Option<Deadline>,
     /// Whether the settings ask for a report, beside the cloud that was recognised.
     is_asked_for: bool,
+    /// Whether each destination gets one attempt.
+    is_single: bool,
     /// What the journal says of units, encoded: see [`look`].
     found: &'a [u8],
 }
@@ -620,6 +657,7 @@ impl Telling<'_> {
         sandbox::enter(root, job.reach());
         let mut source = journal.map(|journal| Source::new(journal, settings.journal_redact, self.deadline));
         let mut delivery = run.delivery(self.deadline);
+        delivery.heard.tries.is_single = self.is_single;
         let mut stats = Stats::default();
         let mut unknown = None;
         let result = match (job, &mut source) {
@@ -813,6 +851,8 @@ struct Jobs<'j, 'a> {
     running: Bounded<(Job<'a>, Child), JOBS_MAX>,
     /// Jobs that did not deliver.
     lost: usize,
+    /// Bit n: job number n had a second process.
+    restarted: u64,
 }
 
 impl<'a> Jobs<'_, 'a> {
@@ -847,7 +887,13 @@ impl<'a> Jobs<'_, 'a> {
     }
 
     /// Waits until none of the jobs that `is_awaited` names is left, or until `until`, and settles each job that ends meanwhile.
-    fn settle(&mut self, is_awaited: fn(&Job<'_>) -> bool, until: Deadline) {
+    /// With `again`, a status whose process was killed gets a second one, which leaves out what the journal says of units.
+    fn settle(
+        &mut self,
+        is_awaited: fn(&Job<'_>) -> bool,
+        until: Deadline,
+        mut again: Option<(&Telling<'_>, &mut Warnings)>,
+    ) {
         loop {
             let mut next = until;
             let mut index = 0usize;
@@ -858,7 +904,15 @@ impl<'a> Jobs<'_, 'a> {
                     let mut words = [0; WORDS_MAX];
                     let (ended, len) = child.wait(self.stop, due, &mut words);
                     let said = words.get(..len).and_then(|said| core::str::from_utf8(said).ok()).unwrap_or_default();
-                    self.end(&job, Fate::Ended(ended), said);
+                    match (ended, &mut again) {
+                        (Ended::Signal(_), Some((telling, warnings))) if self.may_restart(&job) => {
+                            let telling = Telling { found: &[], ..**telling };
+                            warnings
+                                .add(&["the process that sent the status was killed; units are left out of this one"]);
+                            self.start(&mut core::iter::once(job), &telling, &mut Journal::default(), warnings);
+                        }
+                        _ => self.end(&job, Fate::Ended(ended), said),
+                    }
                 } else {
                     next = next.min(due);
                     index = index.saturating_add(1);
@@ -869,6 +923,14 @@ impl<'a> Jobs<'_, 'a> {
             }
             process::wait_for_end(&mut self.running.iter().map(|(_, child)| child), self.stop, next);
         }
+    }
+
+    /// Whether `job` is a status that had one process so far; it had two afterwards.
+    fn may_restart(&mut self, job: &Job<'_>) -> bool {
+        let bit = 1u64.checked_shl(job.number() as u32).unwrap_or(0);
+        let may = job.is_status() && self.restarted & bit == 0;
+        self.restarted |= bit;
+        may
     }
 
     /// Records what became of `job` and prints its line.

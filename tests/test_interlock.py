@@ -6,11 +6,13 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 import unittest
 
 from peers import BINARY, OK, PATIENCE, Root, Server, children_of
 
 DONE, UNDELIVERED, ALREADY = 0, 1, 3
+BOOT = "01234567-89ab-cdef-0123-456789abcdef"
 class Machine(Root):
     """A bare root: /proc holds a command line and nothing of any process."""
 
@@ -320,6 +322,112 @@ class Interlock(unittest.TestCase):
         self.assertEqual(status, DONE)
         self.assertIn("/run/rdreport: no such file", said)
         self.assertIn("/run/rdreport", json.loads(server.requests[-1].body)["warnings"][0])
+
+
+class Progress(unittest.TestCase):
+    """All `running` events of a boot share one budget of time."""
+
+    BUDGET = 10
+
+    def root(self, words):
+        root = Root(words + " rd.report.on=all", journal=None)
+        self.addCleanup(root.remove)
+        root.write("proc/sys/kernel/random/boot_id", BOOT + "\n")
+        return root
+
+    def test_events_that_nobody_answers_share_one_budget(self):
+        over = threading.Event()
+        server = Server(lambda connection, _: over.wait(PATIENCE))
+        self.addCleanup(server.close)
+        self.addCleanup(over.set)
+        root = self.root(f"rd.report.url={server.url(host='127.0.0.1')}")
+        began = time.monotonic()
+        results = [root.run("running", "--stage", str(n), is_new_boot=False) for n in range(50)]
+        took = time.monotonic() - began
+        self.assertEqual({result.returncode for result in results}, {UNDELIVERED})
+        # Each run may take half a second beyond its share, and starting 50 of them takes time, too.
+        self.assertLess(took, self.BUDGET + 8)
+        self.assertIn("the progress of this boot has used its 10 s; raise rd.report.timeout=", results[-1].stderr)
+        # After the first event each had one attempt at most.
+        for result in results[1:]:
+            self.assertNotIn("tries", result.stderr)
+        # The end of the boot has its own time.
+        self.assertIn("not delivered", root.run("failed", is_new_boot=False).stderr)
+
+    def test_events_at_the_same_time_share_it_too(self):
+        over = threading.Event()
+        server = Server(lambda connection, _: over.wait(PATIENCE))
+        self.addCleanup(server.close)
+        self.addCleanup(over.set)
+        root = self.root(f"rd.report.url={server.url(host='127.0.0.1')}")
+        began = time.monotonic()
+        runs = [subprocess.Popen([BINARY, "--root", root.path, "running"], stderr=subprocess.PIPE) for _ in range(10)]
+        for run in runs:
+            run.communicate(timeout=PATIENCE)
+            self.assertEqual(run.returncode, UNDELIVERED)
+        self.assertLess(time.monotonic() - began, self.BUDGET + 2)
+
+    def test_a_refused_event_makes_the_next_one_a_single_attempt_until_one_is_delivered(self):
+        answers = [b"HTTP/1.1 503 Later\r\nContent-Length: 0\r\n\r\n"]
+        server = Server(lambda connection, _: connection.answer(answers[0]))
+        self.addCleanup(server.close)
+        root = self.root(f"rd.report.url={server.url(host='127.0.0.1')}")
+        first = root.run("running")
+        self.assertIn(" tries", first.stderr)
+        before = server.connections
+        for _ in range(2):
+            self.assertEqual(root.run("running", is_new_boot=False).returncode, UNDELIVERED)
+        self.assertEqual(server.connections, before + 2)
+        answers[0] = OK
+        self.assertEqual(root.run("running", is_new_boot=False).returncode, DONE)
+        # Full attempts again.
+        answers[0] = b"HTTP/1.1 503 Later\r\nContent-Length: 0\r\n\r\n"
+        self.assertIn(" tries", root.run("running", is_new_boot=False).stderr)
+
+    def test_another_boot_has_its_own(self):
+        server = Server()
+        self.addCleanup(server.close)
+        root = self.root(f"rd.report.url={server.url(host='127.0.0.1')}")
+        root.write("run/rdreport/running.report", f"{BOOT} 10000 1\n")
+        self.assertEqual(root.run("running", is_new_boot=False).returncode, UNDELIVERED)
+        root.write("proc/sys/kernel/random/boot_id", BOOT.replace("0", "f") + "\n")
+        self.assertEqual(root.run("running", is_new_boot=False).returncode, DONE)
+        root.write("run/rdreport/running.report", b"\xff" * 5000)
+        self.assertEqual(root.run("running", is_new_boot=False).returncode, DONE)
+        self.assertEqual(len(server.requests), 2)
+
+
+class Killed(unittest.TestCase):
+    """A status whose own process dies is sent once more, without what the journal says of units."""
+
+    def test_a_status_is_sent_again(self):
+        killed = []
+
+        def behave(connection, server):
+            if len(killed) < kills:
+                child, = children_of(run.pid)
+                killed.append(child)
+                os.kill(child, signal.SIGKILL)
+                return
+            connection.answer(OK)
+
+        for kills, status in ((1, DONE), (2, UNDELIVERED)):
+            with self.subTest(kills=kills):
+                killed.clear()
+                server = Server(behave)
+                self.addCleanup(server.close)
+                root = Root(f"rd.report.url={server.url(host='127.0.0.1')}")
+                self.addCleanup(root.remove)
+                run = subprocess.Popen([BINARY, "--root", root.path, "failed"], stderr=subprocess.PIPE, text=True)
+                said = run.communicate(timeout=PATIENCE)[1]
+                self.assertEqual((run.returncode, server.connections), (status, 2), said)
+                if status == DONE:
+                    body = json.loads(server.requests[0].body)
+                    self.assertEqual(body["failed_units"], [])
+                    self.assertIn("the process that sent the status was killed; units are left out of this one",
+                                  body["warnings"])
+                else:
+                    self.assertIn("its process was killed", said)
 
 
 if __name__ == "__main__":

@@ -255,6 +255,11 @@ impl File {
         flock(&self.0, FlockOperation::NonBlockingLockExclusive)
     }
 
+    /// Unlocks what [`File::lock`] locked.
+    pub fn unlock(&self) {
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+
     /// Locks it as the C library's `lckpwdf` does (fcntl(2)), until any descriptor of it is closed; [`Errno::AGAIN`] or [`Errno::ACCESS`]
     /// where another process has it.
     pub fn lock_record(&self) -> Result<(), Errno> {

@@ -55,6 +55,9 @@ const ALREADY: u8 = 3;
 const HEAD_START_MS: u64 = 5_000;
 /// The head start takes at most one part in so many of the time that is left, so that the journal gets its turn.
 const HEAD_START_PART: u64 = 3;
+/// Milliseconds for which this process keeps what a status needs, in case that the status' own process
+/// is killed: what kills one (its size, its input) does so soon.
+const RESTART_MS: u64 = 1_000;
 /// Milliseconds that a sink's process has beyond its own deadline, to say why it failed.
 const GRACE_MS: u64 = 500;
 /// Seconds for a report without `rd.report.timeout`.
@@ -566,8 +569,8 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let opened = ssh_user
         .filter(|_| !stop.is_asked())
         .map(|name| (name, ssh::open(root, name, &settings, platform_name, &stop)));
-    // A status whose process dies is sent once more, as long as its secrets are there.
-    jobs.settle(|job| job.is_status(), head_start(deadline), Some((&telling, &mut warnings)));
+    // A status whose process is killed is sent once more, as long as the secrets are there.
+    jobs.settle(|job| job.is_status(), deadline.step_ms(RESTART_MS), Some((&telling, &mut warnings)));
     // The secrets of the header fields are needed no more.
     let kernel = run.facts.kernel.clone();
     drop(run);

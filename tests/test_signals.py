@@ -7,7 +7,7 @@ import threading
 import time
 import unittest
 
-from peers import BINARY, Root, Server, children_of
+from peers import BINARY, PATIENCE, Root, Server, children_of
 
 
 class Ending(unittest.TestCase):
@@ -95,10 +95,15 @@ class Ending(unittest.TestCase):
         self.assertEqual(said.count("not delivered: rdreport was told to end"), 1, said)
 
     def test_a_sink_whose_process_dies(self):
+        """A status gets a second process, and no third one."""
         binary = self.start(2)
-        child = children_of(binary.pid)[0]
-        os.kill(child, signal.SIGSEGV)
-        self.wait_for_the_end_of(child)
+        first = children_of(binary.pid)
+        os.kill(first[0], signal.SIGSEGV)
+        deadline = time.monotonic() + PATIENCE
+        while not (second := set(children_of(binary.pid)) - set(first)):
+            self.assertLess(time.monotonic(), deadline)
+        os.kill(*second, signal.SIGSEGV)
+        self.wait_for_the_end_of(first[0], *second)
         binary.terminate()
         _, said = binary.communicate(timeout=10)
         self.assertIn("its process died of signal 11", said)

@@ -9,6 +9,7 @@ import tty
 import unittest
 
 from peers import BINARY, PATIENCE, Root, sample
+from test_journal import export, written
 
 LINE_MAX = 64768
 
@@ -44,11 +45,53 @@ class Device(unittest.TestCase):
         self.assertEqual(root.run("failed").returncode, 0)
         lines = self.content(root).splitlines()
         self.assertLess(max(map(len, lines)), LINE_MAX)
-        # The long field is told of, without its value.
-        self.assertTrue(any(None in json.loads(line).values() for line in lines))
+        # The long field is there, as far as it fits.
+        self.assertNotIn(b":null", b"".join(lines))
+        self.assertIn(b" [cut by rdreport: 8192 of ", b"".join(lines))
         whole = root.run("journal", "--format", "json").stdout.splitlines()
         self.assertGreater(max(map(len, whole)), LINE_MAX)
         self.assertEqual(len(lines), len(whole) + 1)
+
+    def lines(self, *entries):
+        """What is written of a real journal with these entries: names and values."""
+        root = self.root(journal=None)
+        for name, content in written(export(entries)).items():
+            root.write(f"run/log/journal/m/{name}", content)
+        self.assertEqual(root.run("failed").returncode, 0)
+        lines = self.content(root).splitlines()
+        self.assertLess(max(map(len, lines)), LINE_MAX)
+        self.assertEqual(lines[-1], b"{}")
+        return [json.loads(line) for line in lines[:-1]]
+
+    def test_a_long_message_is_cut_and_not_lost(self):
+        for character in ("x", "\u00e4", "\u20ac", '"', "\U0001f600"):
+            with self.subTest(character):
+                for before in ("", "x", "xx"):
+                    text = before + character * 9000
+                    entry, = self.lines([(b"MESSAGE", text.encode()), (b"PRIORITY", b"3"), (b"LONG", b"y" * 70000)])
+                    start, cut, _ = entry["MESSAGE"].partition(" [cut by rdreport: ")
+                    self.assertTrue(cut and text.startswith(start))
+                    self.assertIn(len(start.encode()), range(8192, 8196))
+                    self.assertEqual(entry["PRIORITY"], "3")
+
+    def test_a_long_binary_message_is_cut(self):
+        entry, = self.lines([(b"MESSAGE", b"\xff\x01" * 9000)])
+        self.assertEqual(entry["MESSAGE"], [255, 1] * 1024)
+
+    def test_of_many_fields_the_least_important_are_left_out(self):
+        fields = [(b"A_FIELD_%d" % number, b"%d" % number + b"v" * 40) for number in range(1015)]
+        entry, = self.lines([*fields, (b"SYSLOG_IDENTIFIER", b"tool"), (b"MESSAGE", b"said"), (b"PRIORITY", b"2"),
+                             (b"_SYSTEMD_UNIT", b"a.service"), (b"TWICE", b"1"), (b"TWICE", b"2")])
+        self.assertEqual((entry["MESSAGE"], entry["PRIORITY"], entry["_SYSTEMD_UNIT"], entry["SYSLOG_IDENTIFIER"]),
+                         ("said", "2", "a.service", "tool"))
+        for name in ("__REALTIME_TIMESTAMP", "__MONOTONIC_TIMESTAMP", "__CURSOR", "_BOOT_ID"):
+            self.assertIn(name, entry)
+        kept = sum(name.startswith("A_FIELD_") for name in entry)
+        self.assertGreater(kept, 300)
+        self.assertEqual(int(entry["RDREPORT_FIELDS_LEFT_OUT"]), 1016 - kept - ("TWICE" in entry))
+        # Small ones fit all.
+        entry, = self.lines([*((b"F%d" % number, b"v") for number in range(1019)), (b"MESSAGE", b"said")])
+        self.assertEqual((entry["MESSAGE"], entry["F1018"], entry.get("RDREPORT_FIELDS_LEFT_OUT")), ("said", "v", None))
 
     def test_what_is_not_there_is_said(self):
         root = self.root()
@@ -61,7 +104,7 @@ class Device(unittest.TestCase):
         root = self.root()
         trace = root.write("trace", "")
         # A virtio port, as long as `rdreport follow` writes to it.
-        result = subprocess.run(["strace", "-f", "-o", trace, "-P", "dev/port", "-e", "inject=openat2,openat:error=EBUSY:when=1..3",
+        result = subprocess.run(["strace", "-f", "-o", trace, "-P", "port", "-e", "inject=openat2,openat:error=EBUSY:when=1..3",
                                  BINARY, "--root", root.path, "failed"], stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
         self.assertEqual(result.returncode, 0, result.stderr)
         with open(trace) as file:

@@ -3,7 +3,7 @@
 //! Specification: systemd's JOURNAL_EXPORT_FORMATS, "Journal Export Format". A field is `NAME=value` and a line feed if it is printable
 //! text of one line; else the name alone, the length in 64 bits and little-endian, the value, a line feed. An empty line ends an entry.
 
-use super::Buffer;
+use super::{Buffer, IMPORTANT, LEFT_OUT};
 use crate::error::Error;
 use crate::journal::data::{Name, name};
 use crate::journal::file::Entry;
@@ -15,6 +15,14 @@ use crate::text;
 
 /// The boot's id is among an entry's own fields, too; it is written once.
 pub(super) const BOOT_ID: Name = name(b"_BOOT_ID");
+
+/// Fields of an entry that systemd takes (`ENTRY_FIELD_COUNT_MAX` in its `journal-importer.h`). One entry with more, and
+/// systemd-journal-remote drops the connection.
+const FIELDS_MAX: u32 = 1024;
+/// Bytes of all its fields, and so of each one, that it takes (`DATA_SIZE_MAX`; `ENTRY_SIZE_MAX` is 2 MiB more).
+const BYTES_MAX: u64 = 768 << 20;
+/// Fields of ours: the boot's id, and what says how many were left out.
+const OWN: u32 = 2;
 
 /// Writes one entry.
 pub(super) fn entry(source: &mut Source, entry: &Entry, out: &mut Buffer) -> Result<(), Error> {
@@ -39,14 +47,67 @@ pub(super) fn entry(source: &mut Source, entry: &Entry, out: &mut Buffer) -> Res
     out.put(b"\n_BOOT_ID=")?;
     id(&entry.boot_id, out)?;
     out.put(b"\n")?;
-    for index in 0..entry.items {
-        match source.kept_line(entry, index) {
-            Some((BOOT_ID, _)) => {}
-            Some((_, line)) => out.put(line)?,
-            None => field(source, entry, index, out)?,
+    let mut room = Room { fields: FIELDS_MAX.saturating_sub(OWN), bytes: BYTES_MAX, left_out: 0 };
+    // The indices of those that went first, in order.
+    let mut first = heapless::Vec::<u32, { IMPORTANT.len() }, u8>::new();
+    if entry.items > room.fields {
+        first = important(source, entry);
+        for index in first.iter().copied() {
+            field(source, entry, index, &mut room, out)?;
         }
     }
+    for index in 0..entry.items {
+        match source.kept_line(entry, index) {
+            _ if first.contains(&index) => {}
+            Some((BOOT_ID, _)) => {}
+            Some((_, line)) if room.takes(line.len() as u64) => out.put(line)?,
+            Some(_) => {}
+            None => field(source, entry, index, &mut room, out)?,
+        }
+    }
+    if room.left_out > 0 {
+        out.put(LEFT_OUT.as_bytes())?;
+        out.put(b"=")?;
+        decimal(room.left_out, out)?;
+        out.put(b"\n")?;
+    }
     out.put(b"\n")
+}
+
+/// How much more of an entry is taken.
+struct Room {
+    fields: u32,
+    bytes: u64,
+    left_out: u64,
+}
+
+impl Room {
+    /// Takes a field of so many bytes, or counts it as left out.
+    fn takes(&mut self, len: u64) -> bool {
+        match (self.fields.checked_sub(1), self.bytes.checked_sub(len)) {
+            (Some(fields), Some(bytes)) => (self.fields, self.bytes) = (fields, bytes),
+            _ => {
+                self.left_out = self.left_out.saturating_add(1);
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// The indices of the important fields.
+fn important(source: &mut Source, entry: &Entry) -> heapless::Vec<u32, { IMPORTANT.len() }, u8> {
+    let mut first = heapless::Vec::new();
+    // They are looked at again.
+    let found = source.found();
+    for index in 0..entry.items {
+        let is_important = source.field(entry, index).is_some_and(|field| IMPORTANT.contains(&field.name()));
+        if is_important && first.push(index).is_err() {
+            break;
+        }
+    }
+    source.set_found(found);
+    first
 }
 
 /// Writes the address of an entry, as `sd_journal_get_cursor` makes it.
@@ -64,8 +125,11 @@ pub(super) fn cursor(entry: &Entry, seqnum_id: &Id, out: &mut Buffer) -> Result<
     Ok(())
 }
 
-fn field(source: &mut Source, entry: &Entry, index: u32, out: &mut Buffer) -> Result<(), Error> {
+fn field(source: &mut Source, entry: &Entry, index: u32, room: &mut Room, out: &mut Buffer) -> Result<(), Error> {
     let Some(field) = source.field(entry, index).filter(|field| !field.is_named(BOOT_ID)) else { return Ok(()) };
+    if !room.takes(field.len()) {
+        return Ok(());
+    }
     if field.text == Text::Line {
         source.read(entry, &field, &mut |piece| out.put(piece))?;
         return out.put(b"\n");

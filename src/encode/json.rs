@@ -4,10 +4,10 @@
 //! its bytes' numbers; a field that an entry has more than once is an array of values. The order of fields, which journalctl takes from a
 //! hash table, is the entry's own.
 
-use super::Buffer;
 use super::export::{BOOT_ID, cursor, decimal, id};
+use super::{Buffer, IMPORTANT, LEFT_OUT};
 use crate::error::Error;
-use crate::journal::data::Field;
+use crate::journal::data::{Field, MARK_MAX, mark};
 use crate::journal::file::Entry;
 use crate::journal::printable::Text;
 use crate::journal::source::Source;
@@ -17,10 +17,14 @@ use alloc::vec::Vec;
 /// Fields of an entry among which doubles are found (64 KB): journald takes 1024 and adds two dozen.
 const FIELDS_MAX: usize = 1200;
 
-/// Bytes of a value that is written where lines must be short. (journalctl has 4096.) Of a kilobyte of bytes as numbers come four.
+/// Bytes of a value that are written where lines must be short, and of one that is no text: each of its bytes becomes up to four.
+/// (journalctl writes `null` in place of values of 4096 bytes.)
 const SHORT_MAX: u64 = 8192;
+const SHORT_BINARY_MAX: u64 = 2048;
+/// Bytes of an entry's fields where lines must be short. A reader takes lines of 64,768 bytes, of which its address needs 400.
+const ROOM: u64 = 64_000;
 
-/// The fields of an entry, kept for its memory only; and whether long values are left out.
+/// The fields of an entry, kept for its memory only; and whether lines must be short.
 pub(super) struct Json(Vec<Field>, bool);
 
 impl Json {
@@ -50,32 +54,69 @@ impl Json {
         out.put(b"\",\"_BOOT_ID\":\"")?;
         id(&entry.boot_id, out)?;
         out.put(b"\"")?;
-        let max = if self.1 { SHORT_MAX } else { u64::MAX };
+        let is_short = self.1;
         let fields = &mut self.0;
         let mut index = 0;
+        let (mut room, mut left_out) = (ROOM, 0u64);
         while index < entry.items {
             fields.clear();
             while index < entry.items && fields.len() < FIELDS_MAX {
                 fields.extend(source.field(entry, index).filter(|field| !field.is_named(BOOT_ID)));
                 index = index.saturating_add(1);
             }
-            for (at, field) in fields.iter().enumerate() {
+            // Where lines must be short, the important ones go first, so that they have room for sure.
+            let passes = if is_short { 2 } else { 1 };
+            for (at, field, pass) in
+                (0..passes).flat_map(|pass| fields.iter().enumerate().map(move |(at, field)| (at, field, pass)))
+            {
+                if is_short && IMPORTANT.contains(&field.name()) != (pass == 0) {
+                    continue;
+                }
                 let is_same = |other: &&Field| other.has_name_of(field);
                 if fields.get(..at).unwrap_or_default().iter().any(|other| is_same(&other)) {
                     continue;
                 }
                 let rest = fields.get(at..).unwrap_or_default();
+                if is_short {
+                    let most = rest.iter().filter(is_same).fold(0u64, |sum, field| sum.saturating_add(most(field)));
+                    let Some(left) = room.checked_sub(most) else {
+                        left_out = left_out.saturating_add(1);
+                        continue;
+                    };
+                    room = left;
+                }
                 let is_array = rest.iter().filter(is_same).nth(1).is_some();
                 for (number, field) in rest.iter().filter(is_same).enumerate() {
-                    value(source, entry, field, (number, is_array, max), out)?;
+                    value(source, entry, field, (number, is_array, is_short), out)?;
                 }
                 if is_array {
                     out.put(b"]")?;
                 }
             }
         }
+        if left_out > 0 {
+            out.put(b",\"")?;
+            out.put(LEFT_OUT.as_bytes())?;
+            out.put(b"\":\"")?;
+            decimal(left_out, out)?;
+            out.put(b"\"")?;
+        }
         out.put(b"}\n")
     }
+}
+
+/// Bytes of a value that are written where lines must be short.
+fn short(field: &Field) -> u64 {
+    let max = if field.text == Text::Binary { SHORT_BINARY_MAX } else { SHORT_MAX };
+    field.value_len().min(max)
+}
+
+/// Bytes of a line that a field may take at most, with a character that was cut and what says that it was.
+fn most(field: &Field) -> u64 {
+    let each = if field.text == Text::Binary { 4 } else { 2 };
+    // The quotes and the comma, and what says that it was cut.
+    let more = if short(field) < field.value_len() { MARK_MAX } else { 8 };
+    short(field).saturating_mul(each).saturating_add(u64::from(field.name_len)).saturating_add(more as u64)
 }
 
 /// Writes a value, and its name before the first one of that name.
@@ -83,10 +124,12 @@ fn value(
     source: &mut Source,
     entry: &Entry,
     field: &Field,
-    (number, is_array, max): (usize, bool, u64),
+    (number, is_array, is_short): (usize, bool, bool),
     out: &mut Buffer,
 ) -> Result<(), Error> {
-    let is_long = field.len() > max;
+    let mut left = if is_short { short(field) } else { u64::MAX };
+    let is_cut = left < field.value_len();
+    let mut is_over = false;
     let is_text = field.text != Text::Binary;
     out.put(if number == 0 { b",\"" } else { b"," })?;
     let mut name = usize::from(field.name_len);
@@ -104,15 +147,18 @@ fn value(
             if number == 0 {
                 out.put(if is_array { b"\":[" } else { b"\":" })?;
             }
-            out.put(match (is_long, is_text) {
-                (true, _) => b"null",
-                (false, true) => b"\"",
-                (false, false) => b"[",
-            })?;
+            out.put(if is_text { b"\"" } else { b"[" })?;
             piece = rest;
         }
-        if is_long {
-            return Ok(());
+        if is_cut {
+            let mut len = usize::try_from(left).unwrap_or(usize::MAX).min(piece.len());
+            left = left.saturating_sub(len as u64);
+            // The rest of a character, that goes on in the next piece at most.
+            while is_text && left == 0 && !is_over && piece.get(len).is_some_and(|b| b & 0xc0 == 0x80) {
+                len = len.saturating_add(1);
+            }
+            is_over |= left == 0 && len < piece.len();
+            piece = piece.get(..len).unwrap_or(piece);
         }
         if is_text {
             return string(piece, out);
@@ -126,10 +172,10 @@ fn value(
         }
         Ok(())
     })?;
-    match is_long {
-        true => Ok(()),
-        false => out.put(if is_text { b"\"" } else { b"]" }),
+    if is_cut && is_text {
+        out.put(mark(short(field), field.value_len(), &mut [0; MARK_MAX]))?;
     }
+    out.put(if is_text { b"\"" } else { b"]" })
 }
 
 /// Writes text within a string. Of control characters, text has these two only.

@@ -7,6 +7,7 @@ mod short;
 mod tar;
 
 use crate::error::Error;
+use crate::journal::data::{IDENTIFIER, MESSAGE, Name, name};
 use crate::journal::file::Entry;
 use crate::journal::source::Source;
 use crate::sink::{Sink, copy};
@@ -16,6 +17,27 @@ use alloc::vec;
 
 /// Bytes that are collected before they are passed on: fields are short, and each stage after this one costs a call.
 const BUFFER: usize = 4 * 1024;
+
+/// The fields that go first where a reader does not take all of an entry: what was said, by whom, and where it belongs.
+const IMPORTANT: [Name; 14] = [
+    MESSAGE,
+    name(b"PRIORITY"),
+    IDENTIFIER,
+    name(b"_SYSTEMD_UNIT"),
+    name(b"MESSAGE_ID"),
+    name(b"UNIT"),
+    name(b"UNIT_RESULT"),
+    name(b"JOB_RESULT"),
+    name(b"EXIT_STATUS"),
+    name(b"_HOSTNAME"),
+    name(b"_PID"),
+    name(b"_COMM"),
+    name(b"_TRANSPORT"),
+    name(b"_SOURCE_REALTIME_TIMESTAMP"),
+];
+
+/// The field that says how many others of an entry were left out.
+const LEFT_OUT: &str = "RDREPORT_FIELDS_LEFT_OUT";
 
 /// Bytes of a remark of our own: a sentence and a file's name.
 const REMARK_MAX: usize = 400;

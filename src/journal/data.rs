@@ -37,7 +37,7 @@ const HISTORY: u64 = 128 * 1024;
 /// A field that says that it is longer than this lies: journald takes none of more than 768 MiB.
 const FIELD_MAX: u64 = 4 << 30;
 /// Bytes of the mark at a cut payload's end.
-const MARK_MAX: usize = 80;
+pub(crate) const MARK_MAX: usize = 80;
 /// Offsets below 256 TiB are told apart; the rest of a key is the file.
 const KEY_OFFSET_BITS: u32 = 48;
 /// The field with what was logged.
@@ -689,7 +689,7 @@ fn slot_of(key: u64) -> usize {
 }
 
 /// What is appended to a value that could not be given whole.
-fn mark(given: u64, full: u64, buf: &mut [u8; MARK_MAX]) -> &[u8] {
+pub(crate) fn mark(given: u64, full: u64, buf: &mut [u8; MARK_MAX]) -> &[u8] {
     let mut text = text::Text::new(buf);
     text.str(" [cut by rdreport: ").dec(given).str(" of ");
     match full <= FIELD_MAX {

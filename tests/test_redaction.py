@@ -1,4 +1,5 @@
 """How many secrets are masked, and how many harmless lines are touched: the corpus through the real binary."""
+import os
 import re
 import unittest
 
@@ -58,6 +59,44 @@ class Rates(unittest.TestCase):
             print(f"touched: {line}")
         print(f"{len(touched)} of {len(HARMLESS)} harmless lines are touched")
         self.assertLessEqual(len(touched), len(HARMLESS) * 0.02)
+
+
+class CommandLine(unittest.TestCase):
+    """What the status masks, the journal masks, wherever it has the same words."""
+
+    def test_the_journal_masks_what_the_status_does(self):
+        for words, secret in (
+                ("rd.report.maas.token=a:b:S3CR", "S3CR"), ('rd.report.header="X-Tok: S3CR x"', "S3CR"),
+                ("rd.report.header=Authorization: Bearer S3CR", "S3CR"), ("rd.report.headers='X-Tok: S3CR'", "S3CR"),
+                ("rd.report.tokne=S3CR", "S3CR"), ("rd.reprot.header=S3CR", "S3CR"), ("rd.report.url=u:S3CR@ops.example/s?sig=1", "S3CR"),
+                ("rd.report.url=https://ops.example/s?S3CR", "S3CR"), ('"rd.report.url=http://127.0.0.1:1/s?sig=a S3CR"', "S3CR"),
+                ("netroot=iscsi:u:S3CR@10.0.0.1::3260::iqn", "S3CR"), ("systemd.set_credential=a:S3CR", "S3CR"), ("rd.luks.key=S3CR", "S3CR"),
+                ("systemd.setenv=A_TOKEN=S3CR", "S3CR"), ("inst.sshpw=S3CR", "S3CR"), ("wifi.psk=S3CR", "S3CR"), ("k3s.server_key=S3CR", "S3CR"),
+                ("rootflags=user=u,password=S3CR,ro", "S3CR"), ("my.token.of=S3CR", "S3CR")):
+            line = f"BOOT_IMAGE=/vmlinuz ro {words} quiet"
+            for message in (f"Command line: {line}", f"Kernel command line: {line}", f"Using kernel command line parameters:  {line}"):
+                with self.subTest(message):
+                    self.held(line, message, secret)
+            if words.lstrip('"').startswith("rd.") or "=iscsi:" in words:
+                with self.subTest(words):
+                    self.held(line, f"ignored: {words}", secret)
+
+    def held(self, line, message, secret):
+        root = messages([message])
+        try:
+            root.write("proc/cmdline", line + "\n")
+            status = root.run("failed", "--dry-run")
+            self.assertNotIn(secret, status.stdout)
+            for format in ("export", "short", "json"):
+                shown = root.run("journal", "--format", format).stdout
+                self.assertIn(message.split()[0], shown)
+                self.assertNotIn(secret, shown)
+            os.remove(os.path.join(root.path, MACHINE, os.listdir(os.path.join(root.path, MACHINE))[0]))
+            # The kernel's log, where there is no journal.
+            root.write("dev/kmsg", f"6,1,1000,-;{message}\n")
+            self.assertNotIn(secret, root.run("journal", "--format", "short").stdout)
+        finally:
+            root.remove()
 
 
 if __name__ == "__main__":

@@ -51,6 +51,8 @@ pub enum NetError {
     NoInterface,
     /// The deadline had passed before a connection was tried.
     NoTime,
+    /// The host is this machine or on its link, where only another may be spoken to.
+    Near,
     /// Sending failed.
     Send(Errno),
     /// Receiving failed.

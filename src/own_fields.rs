@@ -4,7 +4,7 @@
 use crate::credential;
 use crate::settings::{Settings, Warnings};
 use crate::sys::file::Root;
-use crate::target::Variables;
+use crate::target::{Variables, Within};
 use crate::words;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -68,7 +68,7 @@ fn own_field(
             }
             fits
         };
-        variables.expand(value, false, &mut take).map_err(words::no_target)?;
+        variables.expand(value, Within::Text, &mut take).map_err(words::no_target)?;
     }
     let text = lines.get(start..).unwrap_or_default();
     if text.is_empty() {

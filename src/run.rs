@@ -36,7 +36,7 @@ use crate::sys::random;
 use crate::sys::sandbox::{self, Reach};
 use crate::sys::time::Deadline;
 use crate::target::{self, Kind, NoTarget, Target, Variables};
-use crate::text::{DECIMAL_MAX, Text, decimal};
+use crate::text::{self, DECIMAL_MAX, Text, decimal};
 use crate::{console, device, fallback, gzip, own_fields, ssh, words};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -1568,9 +1568,13 @@ fn say_at_last(root: &Root, words: &mut dyn FnMut(&mut Text<'_>)) {
 
 /// A line of ours, with its end.
 fn line<'b>(words: &mut dyn FnMut(&mut Text<'_>), buf: &'b mut [u8; LINE_MAX]) -> &'b [u8] {
+    // What children, servers, the journal and other machines say stands in it.
+    let mut said = [0; LINE_MAX];
+    let mut raw = Text::new(&mut said);
+    words(&mut raw);
     let mut line = Text::new(buf);
     line.str("rdreport: ");
-    words(&mut line);
+    let _ = text::graphic(raw.as_bytes(), false, &mut line);
     // The line end takes the place of what would not have fitted.
     let len = line.as_bytes().len().min(LINE_MAX - 1);
     if let Some(end) = buf.get_mut(len) {
@@ -1581,9 +1585,18 @@ fn line<'b>(words: &mut dyn FnMut(&mut Text<'_>), buf: &'b mut [u8; LINE_MAX]) -
 
 /// Runs what prints to standard output; gives the exit status.
 fn print(what: &mut dyn FnMut(&mut dyn Sink) -> Result<(), Error>) -> u8 {
-    match what(&mut Output::stdout()) {
+    match what(&mut Shown(Output::stdout())) {
         Ok(()) => DONE,
         Err(_) => UNDELIVERED,
+    }
+}
+
+/// Standard output, where a person reads it.
+struct Shown(Output);
+
+impl Sink for Shown {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        text::graphic(bytes, true, &mut self.0)
     }
 }
 

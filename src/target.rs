@@ -1,9 +1,10 @@
 //! What a sink's URL asks for: transport, format, compression; with the variables in it replaced.
 
 use crate::encode::Format;
-use crate::http::url::{NotUrl, Url, UrlText};
+use crate::http::url::{NotUrl, Url, UrlText, split_scheme};
 use crate::report::Facts;
 use crate::settings::State;
+use crate::text::is_graphic;
 
 /// How a journal is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,9 +91,20 @@ pub struct Variables<'a> {
     pub stage: Option<&'a str>,
 }
 
+/// What variables are replaced in, which says what of their values may stand there. These come from DHCP and from firmware.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Within {
+    /// A URL: values are percent-encoded.
+    Url,
+    /// A path, with options behind it: values are a part of one name, and not empty.
+    Path,
+    /// Text that its user looks at.
+    Text,
+}
+
 impl Variables<'_> {
-    /// Appends `value` to `out` with its variables replaced; those of a URL are percent-encoded.
-    pub fn expand(&self, value: &str, in_url: bool, out: &mut dyn FnMut(char) -> bool) -> Result<(), NoTarget> {
+    /// Appends `value` to `out` with its variables replaced.
+    pub fn expand(&self, value: &str, within: Within, out: &mut dyn FnMut(char) -> bool) -> Result<(), NoTarget> {
         let mut rest = value;
         while let Some(at) = rest.as_bytes().windows(2).position(|two| two == b"${") {
             let (before, after) = (rest.get(..at).unwrap_or_default(), rest.get(at + 2..).unwrap_or_default());
@@ -103,10 +115,12 @@ impl Variables<'_> {
                 _ => self.facts.variable(name).ok_or(NoTarget::Variable)?,
             };
             put(before, out)?;
-            match in_url {
-                true if !crate::text::percent(text, out) => return Err(NoTarget::TooLong),
-                true => {}
-                false => put(text, out)?,
+            match within {
+                Within::Url if !crate::text::percent(text, out) => return Err(NoTarget::TooLong),
+                Within::Url => {}
+                Within::Path if !put_name(text, out) => return Err(NoTarget::TooLong),
+                Within::Path => {}
+                Within::Text => put(text, out)?,
             }
             rest = behind;
         }
@@ -117,9 +131,36 @@ impl Variables<'_> {
 /// Reads a status URL.
 pub fn status(value: &str, variables: &Variables<'_>) -> Result<UrlText, NoTarget> {
     let mut url = UrlText::default();
-    variables.expand(value, true, &mut |c| url.push(c).is_ok())?;
+    variables.expand(value, Within::Url, &mut |c| url.push(c).is_ok())?;
     Url::parse(&url).map_err(NoTarget::Url)?;
+    if !is_host_kept(value, &url) {
+        return Err(NoTarget::Url(NotUrl::Host));
+    }
     Ok(url)
+}
+
+/// Whether no variable of `value` made a port or more than a name out of the host of `url`.
+fn is_host_kept(value: &str, url: &str) -> bool {
+    let (template, host) = (host_and_port(value), host_and_port(url));
+    let colons = |text: &str| text.bytes().filter(|b| *b == b':').count();
+    let is_odd = host.contains('%') || host.starts_with('.') || host.as_bytes().windows(2).any(|two| two == b"..");
+    !template.contains("${") || colons(template) == colons(host) && !is_odd
+}
+
+/// What stands between the scheme and userinfo of a URL and its path.
+fn host_and_port(url: &str) -> &str {
+    let rest = split_scheme(url).map_or("", |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    authority.rsplit('@').next().unwrap_or_default()
+}
+
+/// Writes `text` as a part of a name in a path: it leads to no other folder, and begins no option.
+fn put_name(text: &str, out: &mut dyn FnMut(char) -> bool) -> bool {
+    let is_plain = |at: usize, c: char| {
+        c.is_ascii_alphanumeric() || "-_~:".contains(c) || !c.is_ascii() && is_graphic(c) || at > 0 && c == '.'
+    };
+    let text = if text.is_empty() { "_" } else { text };
+    text.char_indices().all(|(at, c)| out(if is_plain(at, c) { c } else { '_' }))
 }
 
 /// Reads a journal sink's URL. `?format=` and `?gzip=` are for us and not sent on, but for `put+`, whose query is signed.
@@ -153,7 +194,7 @@ pub fn journal(value: &str, variables: &Variables<'_>, level: u8) -> Result<Targ
 
 fn device(path: &str, variables: &Variables<'_>) -> Result<Target, NoTarget> {
     let mut whole = UrlText::default();
-    variables.expand(path, false, &mut |c| whole.push(c).is_ok())?;
+    variables.expand(path, Within::Path, &mut |c| whole.push(c).is_ok())?;
     let (mut format, mut gzip) = (Format::JsonLines, None);
     let url = take_options(&whole, &mut format, &mut gzip)?;
     match url.starts_with('/') {
@@ -206,9 +247,14 @@ mod tests {
     use crate::sys::file::Root;
 
     fn with(value: &str) -> Result<Target, NoTarget> {
+        named("n\u{e9}/1", value)
+    }
+
+    /// As on a machine of this name.
+    fn named(hostname: &str, value: &str) -> Result<Target, NoTarget> {
         let mut facts = Facts::gather(&Root::new(None).unwrap(), b"");
         facts.hostname.clear();
-        facts.hostname.push_str("n\u{e9}/1").unwrap();
+        facts.hostname.push_str(hostname).unwrap();
         journal(value, &Variables { facts: &facts, state: State::Failed, stage: Some("disks") }, 6)
     }
 
@@ -250,11 +296,46 @@ mod tests {
     fn devices_are_paths() {
         for value in ["file:/dev/${hostname}", "file:///dev/${hostname}"] {
             let target = with(value).ok().unwrap();
-            assert_eq!((&*target.url, target.kind, target.gzip), ("/dev/n\u{e9}/1", Kind::Device, None));
+            assert_eq!((&*target.url, target.kind, target.gzip), ("/dev/n\u{e9}_1", Kind::Device, None));
             assert_eq!(target.format, Format::JsonLines);
         }
         let target = with("file:/j?format=export&gzip=1").ok().unwrap();
         assert_eq!((&*target.url, target.format, target.gzip), ("/j", Format::Export, Some(1)));
+    }
+
+    #[test]
+    fn a_host_name_leads_to_no_other_file() {
+        for (hostname, path) in [
+            ("../../etc/x", "/dev/vp/_._.._etc_x"),
+            ("..", "/dev/vp/_."),
+            (".", "/dev/vp/_"),
+            ("", "/dev/vp/_"),
+            ("a/b", "/dev/vp/a_b"),
+            ("a.b-c_d:e", "/dev/vp/a.b-c_d:e"),
+            ("x?format=raw&gzip=9", "/dev/vp/x_format_raw_gzip_9"),
+            ("a\n\0\u{202e}b", "/dev/vp/a___b"),
+        ] {
+            let target = named(hostname, "file:/dev/vp/${hostname}").ok().unwrap();
+            assert_eq!((&*target.url, target.format), (path, Format::JsonLines), "{hostname}");
+        }
+        assert_eq!(&*named(".", "file:/dev/.${hostname}/x").ok().unwrap().url, "/dev/._/x");
+    }
+
+    #[test]
+    fn a_host_name_leads_to_no_other_server() {
+        let host = Err(NoTarget::Url(NotUrl::Host));
+        for hostname in ["h:22", "evil/", "a@evil", "", "a..b", "[::1]", "e%2f"] {
+            let target = named(hostname, "https://${hostname}.example/").map(|target| target.url);
+            assert!(target == host || target == Err(NoTarget::Url(NotUrl::Port)), "{hostname} {target:?}");
+        }
+        for (value, url) in [
+            ("https://${hostname}.example:8443/", "https://n1.example:8443/"),
+            ("https://u:${hostname}@h/${hostname}:x", "https://u:n1@h/n1:x"),
+            ("https://[2001:db8::1]/${hostname}", "https://[2001:db8::1]/n1"),
+        ] {
+            assert_eq!(&*named("n1", value).ok().unwrap().url, url);
+        }
+        assert_eq!(&*named("a:b", "https://h/${hostname}").ok().unwrap().url, "https://h/a:b");
     }
 
     #[test]

@@ -297,6 +297,27 @@ pub fn is_graphic(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// Writes `text` for a terminal, with a question mark for each character that is not graphic, and for each piece that is not UTF-8. Line
+/// feeds stay if `has_lines`.
+pub fn graphic(text: &[u8], has_lines: bool, out: &mut dyn Sink) -> Result<(), Error> {
+    for chunk in text.utf8_chunks() {
+        let mut rest = chunk.valid();
+        while let Some(at) = rest.find(|c: char| !is_graphic(c) && !(has_lines && c == '\n')) {
+            let (before, after) = rest.split_at(at);
+            out.put(before.as_bytes())?;
+            out.put(b"?")?;
+            let mut after = after.chars();
+            after.next();
+            rest = after.as_str();
+        }
+        out.put(rest.as_bytes())?;
+        if !chunk.invalid().is_empty() {
+            out.put(b"?")?;
+        }
+    }
+    Ok(())
+}
+
 /// The largest length up to `max` at which `s` may be cut.
 pub fn floor_char_boundary(s: &str, max: usize) -> usize {
     let mut at = max.min(s.len());
@@ -356,6 +377,26 @@ mod tests {
     fn hexadecimals() {
         for n in [0, 9, 0xa, 0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210, u64::MAX] {
             assert_eq!(hex(n), format!("{n:016x}").as_bytes());
+        }
+    }
+
+    #[test]
+    fn terminals_are_given_graphic_characters() {
+        for (text, expected) in [
+            (b"a b\xc3\xa9!".as_slice(), "a b\u{e9}!"),
+            (b"\x1b[2J\r\x7f\x07\t\0", "?[2J?????"),
+            (b"a\xffb\xc3", "a?b?"),
+            ("\u{9b}31m\u{202e}x\u{200b}y\u{2028}\u{feff}\u{e0041}".as_bytes(), "?31m?x?y???"),
+            (b"", ""),
+        ] {
+            let mut out = Vec::new();
+            graphic(text, false, &mut out).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+        for (has_lines, expected) in [(false, "a?b"), (true, "a\nb")] {
+            let mut out = Vec::new();
+            graphic(b"a\nb", has_lines, &mut out).unwrap();
+            assert_eq!(out, expected.as_bytes());
         }
     }
 

@@ -405,6 +405,9 @@ fn net(error: NetError, out: &mut Text<'_>) {
             out
         }
         NetError::Timeout => out.str("the server did not answer in time; raise rd.report.timeout="),
+        NetError::Near => out.str(
+            "the server redirects to this machine or its link, which is not followed; put its target into the URL",
+        ),
         NetError::PeerSpoke => out.str("the server stopped taking the body without an answer"),
     };
 }

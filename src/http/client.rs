@@ -14,7 +14,7 @@ use crate::http::retry::{self, Tries};
 use crate::http::url::{Url, UrlText, split_scheme};
 use crate::net::tls::Tls;
 use crate::net::trust::{CertFacts, Trust};
-use crate::net::{Dial, Transport};
+use crate::net::{Dial, Transport, is_near};
 use crate::sink::Sink;
 use crate::sys::time::Deadline;
 use alloc::boxed::Box;
@@ -198,14 +198,21 @@ impl Client<'_> {
     ) -> Result<Outcome, Error> {
         let mut target = UrlText::default();
         target.push_str(url).map_err(|_| HttpError::BadUrl)?;
-        let mut fields = *fields;
+        let (mut fields, mut is_far) = (*fields, false);
         for _ in 0..=REDIRECTS_MAX {
             let url = Url::parse(&target).map_err(|_| HttpError::BadUrl)?;
             let proxy = proxy::on_the_way(self.proxy, &url);
             heard.is_by_proxy = proxy.is_some();
             heard.is_at_proxy = proxy.is_some();
             let first = proxy.unwrap_or(url);
-            let mut tcp = crate::net::connect(self.dial, first.host, first.port, deadline)?;
+            // Where a far server leads to must not be what it could not reach itself.
+            if is_far && is_near(url.host) {
+                return Err(NetError::Near.into());
+            }
+            // A proxy may be anywhere; what it reaches is far.
+            let mut is_peer_far = is_far && proxy.is_none();
+            let mut tcp = crate::net::connect(self.dial, first.host, first.port, &mut is_peer_far, deadline)?;
+            is_far |= is_peer_far || proxy.is_some();
             let outcome = match url.tls {
                 true => {
                     let until = retry::patience(deadline);

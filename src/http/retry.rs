@@ -78,7 +78,8 @@ pub fn is_transient(error: Error) -> bool {
             | NetError::Timeout
             | NetError::PeerSpoke => true,
             // These were waited for already, or will not change.
-            NetError::NoRoute
+            NetError::Near
+            | NetError::NoRoute
             | NetError::NoInterface
             | NetError::NoTime
             | NetError::NoNameserver

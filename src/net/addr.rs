@@ -89,10 +89,31 @@ fn with_zone(ip: IpAddr, zone: &str, port: u16) -> Option<SocketAddr> {
 /// Whether `host` is this machine or on its link: `localhost`, or an address that says so.
 pub fn is_near(host: &str) -> bool {
     is_localhost(host)
-        || parse(host.as_bytes()).is_some_and(|(ip, _)| match ip.to_canonical() {
-            IpAddr::V4(ip) => ip.is_loopback() || ip.is_link_local(),
-            IpAddr::V6(ip) => ip.is_loopback() || ip.is_unicast_link_local(),
-        })
+        || parse(host.as_bytes()).is_some_and(|(ip, _)| is_near_address(&ip))
+        // Other readers than ours take numbers of any form for an address, whatever it is: 127.1, 0x7f.1, 2130706433.
+        || is_number(host)
+}
+
+/// Whether `ip` is this machine or on its link.
+pub(super) fn is_near_address(ip: &IpAddr) -> bool {
+    match ip.to_canonical() {
+        // All that begin with 0 are this machine (RFC 1122 section 3.2.1.3).
+        IpAddr::V4(ip) => ip.is_loopback() || ip.is_link_local() || ip.octets().starts_with(&[0]),
+        IpAddr::V6(ip) => {
+            // The deprecated form of an IPv4 address within ::/96 (RFC 4291 section 2.5.5.1), of which ::1 and :: are two.
+            let is_old = ip.segments().starts_with(&[0; 6]);
+            is_old || ip.is_unicast_link_local()
+        }
+    }
+}
+
+/// Whether `host` is no address as it should be written, but ends in a number as if it were one: no name does.
+fn is_number(host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let last = host.rsplit('.').next().unwrap_or_default();
+    let is_hex = last.get(..2).is_some_and(|start| start.eq_ignore_ascii_case("0x"));
+    let is_number = !last.is_empty() && last.bytes().all(|b| b.is_ascii_digit());
+    (is_hex || is_number) && parse(host.as_bytes()).is_none_or(|(ip, _)| is_near_address(&ip))
 }
 
 /// Writes an address as RFC 5952 has it.
@@ -176,6 +197,22 @@ mod tests {
             ("fe80::1%25eth0", true),
             ("febf::1", true),
             ("::ffff:169.254.169.254", true),
+            ("0.0.0.0", true),
+            ("0.1.2.3", true),
+            ("::", true),
+            ("::127.0.0.1", true),
+            ("::ffff:7f00:1", true),
+            ("127.1", true),
+            ("127.0.0.1.", true),
+            ("2130706433", true),
+            ("0x7f000001", true),
+            ("0X7F.1", true),
+            ("0177.0.0.1", true),
+            ("192.0.2.1", false),
+            ("192.0.2.1.", false),
+            ("host1", false),
+            ("1.example", false),
+            ("64:ff9b::1", false),
             ("fec0::1", false),
             ("fd00:ec2::254", false),
             ("168.63.129.16", false),

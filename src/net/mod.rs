@@ -117,16 +117,23 @@ const FILES_MS: u64 = 250;
 
 /// Connects to `port` of `host`: an IPv4 address, an IPv6 address with or without brackets and zone (`%eth0`, `%25eth0`), or a name.
 ///
-/// No address or no route yet is not an error: it waits for them until `deadline`, unless `host` is this machine.
+/// No address or no route yet is not an error: it waits for them until `deadline`, unless `host` is this machine. With `is_far` set only
+/// addresses beyond this machine and its link are tried; it is set once there is one.
 #[inline(never)] // what it keeps on the stack need not lie there as long as the connection
-pub fn connect(dial: &Dial<'_>, host: &str, port: u16, deadline: Deadline) -> Result<tcp::Tcp, Error> {
+pub fn connect(
+    dial: &Dial<'_>,
+    host: &str,
+    port: u16,
+    is_far: &mut bool,
+    deadline: Deadline,
+) -> Result<tcp::Tcp, Error> {
     let mut files_until = None;
     if deadline.passed() {
         return Err(Error::Net(if is_up() { NetError::NoTime } else { NetError::NoRoute }));
     }
     loop {
         let watch = Watch::new();
-        let e = match attempt(dial, host, port, deadline, &watch) {
+        let e = match attempt(dial, host, port, is_far, deadline, &watch) {
             Ok(socket) => return Ok(tcp::Tcp::new(socket)),
             Err(e) => e,
         };
@@ -159,8 +166,15 @@ pub fn is_up() -> bool {
 }
 
 /// Tries once.
-fn attempt(dial: &Dial<'_>, host: &str, port: u16, deadline: Deadline, watch: &Watch) -> Result<Socket, NetError> {
-    let peers = match addr::literal(host, port) {
+fn attempt(
+    dial: &Dial<'_>,
+    host: &str,
+    port: u16,
+    is_far: &mut bool,
+    deadline: Deadline,
+    watch: &Watch,
+) -> Result<Socket, NetError> {
+    let mut peers = match addr::literal(host, port) {
         Some(peers) if peers.is_empty() => return Err(addr::missing(host)),
         Some(peers) => peers,
         None => match hosts::lookup(dial.root, host, port) {
@@ -169,5 +183,13 @@ fn attempt(dial: &Dial<'_>, host: &str, port: u16, deadline: Deadline, watch: &W
             None => lookup::lookup(dial, host, port, deadline, watch)?,
         },
     };
+    let far = |peer: &core::net::SocketAddr| !addr::is_near_address(&peer.ip());
+    if *is_far {
+        peers.retain(far);
+        if peers.is_empty() {
+            return Err(NetError::Near);
+        }
+    }
+    *is_far = peers.iter().any(far);
     race::connect(&peers, deadline, watch)
 }

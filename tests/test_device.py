@@ -93,6 +93,19 @@ class Device(unittest.TestCase):
         entry, = self.lines([*((b"F%d" % number, b"v") for number in range(1019)), (b"MESSAGE", b"said")])
         self.assertEqual((entry["MESSAGE"], entry["F1018"], entry.get("RDREPORT_FIELDS_LEFT_OUT")), ("said", "v", None))
 
+    def test_a_host_name_leads_to_no_other_file(self):
+        # DHCP sets it.
+        for name in ("../../etc/x", "../x", "..", "", "port/../../etc/x"):
+            with self.subTest(name):
+                root = Root("rd.report.journal=file:/dev/vp/${hostname}")
+                self.addCleanup(root.remove)
+                root.write("proc/sys/kernel/hostname", name + "\n")
+                for path in ("etc/x", "dev/x", "dev/vp/_"):
+                    root.write(path, "")
+                root.run("failed")
+                for path in ("etc/x", "dev/x"):
+                    self.assertEqual(os.path.getsize(os.path.join(root.path, path)), 0)
+
     def test_what_is_not_there_is_said(self):
         root = self.root()
         os.remove(os.path.join(root.path, "dev/port"))

@@ -6,7 +6,7 @@ import threading
 import time
 import unittest
 
-from peers import BINARY, MACHINE, OK, Pki, Root, Server, children_of, most_kb, resident_kb
+from peers import BINARY, MACHINE, OK, InNamespace, Pki, Root, Server, children_of, most_kb, resident_kb
 
 
 def answer(status, *fields, body=b""):
@@ -79,6 +79,21 @@ class Http(unittest.TestCase):
         result = root.run("failed")
         self.assert_failed(result, "the server answered 400", "; its reason: /x?sig=***&k=9 host: ")
         self.assertNotIn("SECRET", result.stderr)
+
+    def test_what_is_printed_is_graphic(self):
+        odd = "a\x1b[2J\u202eb\u200b\x9b31m\u2028c"
+        for words in (f"rd.report.{odd}=1", f"rd.report.url=ftp://h/{odd}", f"rd.report.journal=file:/dev/{odd}",
+                      f"rd.report.ca=/{odd}", f"rd.report.url=http://localhost:1/{odd} rd.report.timeout=1"):
+            root = Root(words)
+            self.addCleanup(root.remove)
+            root.write("dev/console", "")
+            for args in (("failed",), ("failed", "--dry-run"), ("check",)):
+                with self.subTest(f"{words!a} {args}"):
+                    result = root.run(*args)
+                    with open(os.path.join(root.path, "dev/console")) as file:
+                        said = result.stdout + result.stderr + file.read()
+                    self.assertIn("rd.report.", said)
+                    self.assertEqual([c for c in "\x1b\u202e\u200b\x9b\u2028" if c in said], [])
 
     def test_a_body_in_chunks_is_not_taken_by_all(self):
         for status in (411, 501):
@@ -389,6 +404,57 @@ class Memory(unittest.TestCase):
         self.assertGreater(len(found), 5)
         self.assertLessEqual(max(found), most_kb())
         print(f"ZSTD fields of 60 KB over TLS: {max(found)} KB resident")
+
+
+class Redirects(InNamespace):
+    """From a server that is far away to what only this machine can reach."""
+
+    FAR = "192.0.2.1"
+
+    def setUp(self):
+        for command in ("link set lo up", f"addr add {self.FAR}/32 dev lo", "addr add 169.254.169.254/32 dev lo"):
+            subprocess.run(["ip", *command.split()], check=True)
+
+    def follow(self, location, words="", near_port=8080, first=None):
+        near = Server(address=("::", near_port))
+        self.addCleanup(near.close)
+        far = Server(lambda c, s: c.answer(answer(307, f"Location: {location}")), address=(first or self.FAR, 0))
+        self.addCleanup(far.close)
+        root = Root(f"rd.report.url={far.url('/x', host=first or self.FAR)} rd.report.timeout=3 {words}")
+        self.addCleanup(root.remove)
+        root.write("etc/hosts", "127.0.0.1 loop.example\n169.254.169.254 link.example\n192.0.2.1 far.example\n")
+        return root.run("failed"), near, far
+
+    def test_to_what_is_near_is_refused(self):
+        for host in ("127.0.0.1", "127.9.9.9", "localhost", "a.localhost.", "[::1]", "[::]", "0.0.0.0", "[::ffff:127.0.0.1]",
+                     "[::ffff:7f00:1]", "[::127.0.0.1]", "169.254.169.254", "[::ffff:169.254.169.254]", "[fe80::1%25lo]", "127.1",
+                     "2130706433", "0x7f000001", "0177.0.0.1", "127.0.0.1.", "loop.example", "link.example", "LOOP.example"):
+            with self.subTest(host):
+                result, near, far = self.follow(f"http://{host}:8080/y")
+                self.assertEqual(result.returncode, 1)
+                self.assertIn("the server redirects to this machine or its link, which is not followed", result.stderr)
+                self.assertEqual((near.connections, far.connections), (0, 1))
+                near.close()
+
+    def test_to_what_is_far_is_followed(self):
+        for host in (self.FAR, "far.example"):
+            with self.subTest(host):
+                result, near, _ = self.follow(f"http://{host}:8080/y")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(near.connections, 1)
+                near.close()
+
+    def test_from_what_is_near_is_followed(self):
+        result, near, _ = self.follow("http://127.0.0.1:8080/y", first="127.0.0.1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(near.connections, 1)
+
+    def test_through_a_proxy_it_is_refused_as_well(self):
+        proxy = Server(lambda c, s: c.answer(answer(307, "Location: http://127.0.0.1:8080/y")))
+        self.addCleanup(proxy.close)
+        result, near, _ = self.follow("", words=f"rd.report.proxy=http://127.0.0.1:{proxy.port}")
+        self.assertIn("the server redirects to this machine or its link", result.stderr)
+        self.assertEqual((near.connections, proxy.connections), (0, 1))
 
 
 def noisy_root(url):

@@ -302,7 +302,7 @@ pub fn is_graphic(c: char) -> bool {
 pub fn graphic(text: &[u8], has_lines: bool, out: &mut dyn Sink) -> Result<(), Error> {
     for chunk in text.utf8_chunks() {
         let mut rest = chunk.valid();
-        while let Some(at) = rest.find(|c: char| !is_graphic(c) && !(has_lines && c == '\n')) {
+        while let Some(at) = rest.find(|c: char| !(is_graphic(c) || has_lines && c == '\n')) {
             let (before, after) = rest.split_at(at);
             out.put(before.as_bytes())?;
             out.put(b"?")?;

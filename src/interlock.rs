@@ -36,6 +36,8 @@ pub enum Refused {
     Done,
     /// Another run is reporting.
     Busy,
+    /// Progress, after this end was reported or began to be.
+    Over(State),
 }
 
 /// A run's right to report `state`, until it is dropped. Without a writable `/run` it keeps nobody else from reporting.
@@ -69,9 +71,9 @@ impl Lock {
     ) -> Result<Self, Refused> {
         let record = Record { id: id.clone(), sent: 0, boot: boot(boot_id) };
         let mut lock = Self { state, _held: None, folder: None, file: None, record };
-        // Progress is reported as often as it is made.
+        // Progress is reported as often as it is made, until the end: a receiver would take a later event for a new attempt.
         if state == State::Running {
-            return Ok(lock);
+            return end(root, boot_id).filter(|_| !force).map_or(Ok(lock), |end| Err(Refused::Over(end)));
         }
         let mut error = None;
         match root.make_folder("run", "rdreport") {
@@ -163,6 +165,11 @@ impl Record {
 /// Whether a run has begun to report `state` in this boot, and perhaps was killed, or delivered nothing.
 pub fn is_begun(root: &Root, state: State, boot_id: &str) -> bool {
     find(root, state, boot_id).is_some()
+}
+
+/// The end that a run has begun to report in this boot.
+pub fn end(root: &Root, boot_id: &str) -> Option<State> {
+    [State::Failed, State::Succeeded].into_iter().find(|end| is_begun(root, *end, boot_id))
 }
 
 /// Whether this state was reported to anybody in this boot, or is being reported.
@@ -318,6 +325,22 @@ mod tests {
         assert!(is_begun(&root, State::Failed, BOOT) && !is_reported(&root, State::Failed, BOOT));
         assert!(!is_begun(&root, State::Succeeded, BOOT));
         assert_eq!(machine.take(false, BOOT).unwrap().1, ID);
+    }
+
+    #[test]
+    fn progress_is_refused_after_the_end() {
+        let machine = Machine::new("progress");
+        let root = machine.root();
+        let progress = |force| {
+            let mut warnings = Warnings::default();
+            Lock::take(&root, State::Running, BOOT, force, &mut Id::try_from(ID).unwrap(), &mut warnings).err()
+        };
+        assert_eq!(progress(false), None);
+        machine.write("succeeded.report", &std::format!("{ID} 0 {}\n", BOOT.replace('0', "f")));
+        assert_eq!(progress(false), None);
+        drop(machine.take(false, ID).unwrap());
+        assert_eq!(progress(false), Some(Refused::Over(State::Failed)));
+        assert_eq!(progress(true), None);
     }
 
     #[test]

@@ -79,6 +79,8 @@ const SYNC_MS: u64 = 1_000;
 const LOOK_MS: u64 = 5_000;
 /// See [`LOOK_MS`].
 const LOOK_PART: u64 = 3;
+/// Milliseconds between two looks whether the end is being reported, while progress is.
+const OVER_MS: u64 = 100;
 /// Milliseconds that a line on standard error is waited for.
 const LINE_MS: u64 = 250;
 /// Longest line that is printed.
@@ -549,6 +551,8 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let statuses = sinks.iter().filter(|sink| !sink.waits()).map(Job::Sink);
     let first = statuses.chain(clouds.iter().copied().map(Job::Cloud));
     let behind = sinks.iter().filter(|sink| sink.waits()).map(Job::Sink);
+    let boot_id = boot_id.clone();
+    let is_over = || interlock::end(root, &boot_id).is_some();
     let mut jobs = Jobs {
         root,
         deadline,
@@ -558,6 +562,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
         running: Bounded::new(),
         lost: 0,
         restarted: 0,
+        is_over: (state == State::Running && !arguments.force).then_some(&is_over),
     };
     jobs.start(&mut first.into_iter(), &telling, &mut journal, &mut warnings);
     if sinks.iter().any(SinkOf::waits) {
@@ -842,6 +847,8 @@ enum Fate {
     NoProcess(Errno),
     /// The time was over before its turn.
     NotTried,
+    /// It is progress, and the end is being reported.
+    Over,
 }
 
 /// The processes of a report, each of which is settled as it ends.
@@ -856,6 +863,8 @@ struct Jobs<'j, 'a> {
     lost: usize,
     /// Bit n: job number n had a second process.
     restarted: u64,
+    /// For progress: whether the end is being reported, after which nothing of it may arrive.
+    is_over: Option<&'j dyn Fn() -> bool>,
 }
 
 impl<'a> Jobs<'_, 'a> {
@@ -876,6 +885,7 @@ impl<'a> Jobs<'_, 'a> {
             };
             let child = match job.deadline(self.patient_since, self.deadline).passed() {
                 _ if self.stop.is_asked() => Err(Fate::Ended(Ended::Stopped)),
+                _ if self.is_over.is_some_and(|is_over| is_over()) => Err(Fate::Over),
                 true => Err(Fate::NotTried),
                 false => Child::spawn(&mut work).map_err(Fate::NoProcess),
             };
@@ -899,6 +909,12 @@ impl<'a> Jobs<'_, 'a> {
     ) {
         loop {
             let mut next = until;
+            if let Some(is_over) = self.is_over {
+                if is_over() {
+                    return self.abandon();
+                }
+                next = next.min(Deadline::after_ms(OVER_MS));
+            }
             let mut index = 0usize;
             while let Some((job, child)) = self.running.get(index) {
                 let due = job.deadline(self.patient_since, self.deadline).later_ms(GRACE_MS);
@@ -936,6 +952,15 @@ impl<'a> Jobs<'_, 'a> {
         may
     }
 
+    /// Kills the processes that are left.
+    fn abandon(&mut self) {
+        while let Some((job, child)) = self.running.pop() {
+            // One that has ended may have delivered.
+            let (ended, _) = child.wait(self.stop, Deadline::after_ms(0), &mut [0; WORDS_MAX]);
+            self.end(&job, if ended == Ended::Late { Fate::Over } else { Fate::Ended(ended) }, "");
+        }
+    }
+
     /// Records what became of `job` and prints its line.
     fn end(&mut self, job: &Job<'_>, fate: Fate, said: &str) {
         let is_done = fate == Fate::Ended(Ended::Exit(DONE));
@@ -959,6 +984,7 @@ impl<'a> Jobs<'_, 'a> {
                 (_, Fate::NotTried) => {
                     line.str(not_done).str(": not tried: the time was over before its turn; raise rd.report.timeout=")
                 }
+                (_, Fate::Over) => line.str(not_done).str(": the end of the boot is being reported"),
             };
         };
         if is_done && placed.is_ok() {

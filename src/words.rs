@@ -122,6 +122,9 @@ pub fn refused(state: State, why: Refused, out: &mut Text<'_>) {
     match why {
         Refused::Done => out.str("' was reported before; --force reports it again"),
         Refused::Busy => out.str("' is being reported by another run"),
+        Refused::Over(end) => {
+            out.str("' is not sent: '").str(end.as_str()).str("' was reported, or began to be; --force sends it anyway")
+        }
     };
 }
 

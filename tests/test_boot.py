@@ -61,7 +61,7 @@ class Arrived:
     def __init__(self, result):
         self.console, self.has_ended = result["console"], result["ended"]
         self.statuses, self.journals, self.parts, self.events, self.after_s = [], [], [], [], None
-        self.outside = result.get("outside")
+        self.outside, self.took_s = result.get("outside"), result.get("took_s")
         for post in result["posts"]:
             body = base64.b64decode(post["body"])
             if post["path"] == "/events":
@@ -408,6 +408,62 @@ class Namespace(unittest.TestCase):
     def test_without_the_flag_nothing_is_followed(self):
         arrived = self.boot(config=ignition(), posts=1, console="the boot went on")
         self.assertEqual(arrived.parts, [])
+
+    # Those that a configuration in the image goes through.
+    STAGES = {"fetch-offline", "kargs", "disks", "mount", "files"}
+
+    def stages(self, arrived):
+        """The stages of the progress that was reported, once each, all before the end."""
+        self.assertEqual([status["state"] for status in arrived.statuses[:-1]], ["running"] * (len(arrived.statuses) - 1), arrived.console)
+        stages = [status["stage"] for status in arrived.statuses[:-1]]
+        self.assertEqual(len(set(stages)), len(stages))
+        return set(stages)
+
+    def test_progress_and_then_success(self):
+        # Slow stages: of one that takes milliseconds, the report may be under way when the end is reported.
+        slow = {f"etc/systemd/system/ignition-{stage}.service.d/90-slow.conf": "[Service]\nExecStartPre=/bin/sleep 0.5\n" for stage in self.STAGES}
+        arrived = self.boot("rd.report.on=all", config=ignition(), posts=6, console="the boot went on", files=slow)
+        self.assertEqual(arrived.statuses[-1]["state"], "succeeded", arrived.console)
+        # What is skipped, here fetch, is not reported.
+        self.assertEqual(self.stages(arrived), self.STAGES, arrived.console)
+        begun = sorted(arrived.statuses[:-1], key=lambda status: status["uptime_s"])
+        self.assertEqual([status["stage"] for status in begun], ["fetch-offline", "kargs", "disks", "mount", "files"])
+
+    def test_progress_and_then_a_failure(self):
+        config = ignition(ignition={"config": {"merge": [{"source": SERVER + "/missing.ign"}]}})
+        arrived = self.boot("rd.report.on=failed,running", "rd.report.journal.on=failed", config=config, posts=4, linger_s=2)
+        self.assertEqual(arrived.statuses[-1]["state"], "failed", arrived.console)
+        self.assertEqual(self.stages(arrived), {"fetch-offline", "fetch"}, arrived.console)
+        self.assertEqual(self.progress_units(arrived), {"rdreport-running@fetch-offline.service", "rdreport-running@fetch.service"})
+
+    def progress_units(self, arrived):
+        """The units of progress that a process was started for, by the journal of a failure."""
+        entries = [entry for entry in arrived.journals[0] if b"Report that Ignition's" in entry.get("MESSAGE", b"")
+                   or entry.get("_SYSTEMD_UNIT", b"").startswith(b"rdreport-running@") or entry.get("UNIT", b"").startswith(b"rdreport-running@")]
+        return {(entry.get("_SYSTEMD_UNIT") if entry.get("_PID") != b"1" else entry.get("UNIT")).decode() for entry in entries
+                if entry["MESSAGE"].startswith(b"Started ") or entry.get("_PID") != b"1"}
+
+    def test_without_running_nothing_is_started(self):
+        config = ignition(storage={"files": [{"path": "/etc/hello", "contents": {
+            "source": "data:,hello", "verification": {"hash": "sha512-" + 128 * "0"}}}]})
+        arrived = self.boot(config=config)
+        self.failed(arrived, "ignition-files.service", "failed to create files")
+        self.assertEqual(self.progress_units(arrived), set())
+
+    def test_progress_that_the_image_asks_for(self):
+        """Words of the image, which systemd does not read."""
+        arrived = self.boot(config=self.BAD, posts=2, linger_s=1, settings=False, files={
+            "etc/cmdline.d/01-default.conf": f"rd.report.url={SERVER}/status rd.report.on=all\n"})
+        self.assertEqual([(status["state"], status["stage"]) for status in arrived.statuses], [("running", "fetch-offline"), ("failed", None)],
+                         arrived.console)
+
+    def test_progress_to_nobody_holds_nothing_up(self):
+        """The end does not wait for it, nor does leaving the initramfs."""
+        arrived = self.boot("rd.report.on=failed,running", "rd.report.timeout=60", config=ignition(), posts=0, console="the boot went on", net="none",
+                            settings=True)
+        self.assertEqual(arrived.statuses, [])
+        self.assertIn("the boot went on", arrived.console)
+        self.assertLess(arrived.took_s, 30, arrived.console)
 
     def test_the_address_comes_late(self):
         arrived = self.boot(config=self.BAD, net="late", late_s=4)

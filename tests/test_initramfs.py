@@ -27,7 +27,10 @@ class Install(unittest.TestCase):
             "dracut": {"usr/lib/dracut/modules.d/97rdreport/module-setup.sh",
                        "usr/lib/dracut/modules.d/97rdreport/rdreport-failed.service",
                        "usr/lib/dracut/modules.d/97rdreport/rdreport-fallback.target",
-                       "usr/lib/dracut/modules.d/97rdreport/rdreport-fallback-ignition.service"},
+                       "usr/lib/dracut/modules.d/97rdreport/rdreport-fallback-ignition.service",
+                       "usr/lib/dracut/modules.d/97rdreport/rdreport-running@.service",
+                       "usr/lib/dracut/modules.d/97rdreport/rdreport-running@fetch.service.d/50-rdreport.conf",
+                       "usr/lib/dracut/modules.d/97rdreport/ignition-disks.service.d/50-rdreport.conf"},
             "initramfs-tools": {"usr/share/initramfs-tools/hooks/rdreport",
                                 "usr/share/initramfs-tools/scripts/panic/rdreport"},
             "mkinitcpio": {"usr/lib/initcpio/install/rdreport", "usr/lib/initcpio/hooks/rdreport"},
@@ -48,7 +51,7 @@ class Install(unittest.TestCase):
     def test_units_are_enabled_and_valid(self):
         folder, found = self.install("systemd")
         self.assertIn("usr/lib/systemd/system/rdreport-fallback.target", found)
-        self.assertFalse([name for name in found if "ignition" in name], "Ignition is not there")
+        self.assertFalse([name for name in found if "ignition" in name or "running" in name], "Ignition is not there")
         folder, found = self.install("systemd", ["usr/bin/ignition"])
         for unit in ("failed", "succeeded", "stuck", "follow", "fallback-ignition"):
             links = [name for name in found if name.endswith(f".wants/rdreport-{unit}.service")]
@@ -60,6 +63,28 @@ class Install(unittest.TestCase):
             # The binary is not where the unit says.
             wrong = [line for line in said.splitlines() if "rdreport" in line and "not executable" not in line]
             self.assertEqual(wrong, [])
+
+    # In the order in which Ignition has them.
+    STAGES = ("fetch-offline", "fetch", "kargs", "disks", "mount", "files")
+
+    def test_each_stage_reports_when_the_ones_before_it_have_ended(self):
+        """systemd's own view of it: what a stage wants and goes before, and that nothing goes after a report."""
+        folder, _ = self.install("systemd", ["usr/bin/ignition"])
+        units = os.path.join(folder, "usr/lib/systemd/system")
+        for number, stage in enumerate(self.STAGES):
+            settings = {"Wants": set(), "Before": set()}
+            with open(os.path.join(units, f"ignition-{stage}.service.d/50-rdreport.conf")) as file:
+                for key, value in (line.rstrip("\n").split("=") for line in file if "=" in line):
+                    settings[key] |= set(value.split())
+            self.assertEqual(settings["Wants"], {f"rdreport-running@{stage}.service"})
+            self.assertEqual(settings["Before"], {f"rdreport-running@{later}.service" for later in self.STAGES[number + 1:]})
+            with open(os.path.join(units, f"ignition-{stage}.service"), "w") as file:
+                file.write("[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nExecStart=/bin/true\n")
+        said = subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=no",
+                               *(os.path.join(units, name.format(stage)) for stage in self.STAGES for name in ("ignition-{}.service", "rdreport-running@{}.service"))],
+                              stderr=subprocess.PIPE, text=True, check=False).stderr
+        wrong = [line for line in said.splitlines() if ("rdreport" in line or "ycle" in line) and "not executable" not in line]
+        self.assertEqual(wrong, [])
 
     def test_shell_passes_shellcheck(self):
         for name in subprocess.run(["find", FOLDER, "-type", "f"], check=True, stdout=subprocess.PIPE,

@@ -18,7 +18,7 @@ installkernel() {
 }
 
 install() {
-    local unit wants
+    local unit wants file
     inst_binary rdreport /usr/bin/rdreport
     # Before all others: Fedora CoreOS' and Flatcar's own hooks (99) wait for a person or end the machine.
     inst_hook emergency 05 "$moddir/rdreport-failed.sh"
@@ -39,6 +39,13 @@ rdreport-stuck.service sysinit.target
 rdreport-fallback-ignition.service rdreport-fallback.target
 rdreport-follow.service sysinit.target
 END
+        # Each stage of Ignition reports that it begins.
+        if [[ -e $initdir/usr/bin/ignition ]]; then
+            inst_simple "$moddir/rdreport-running@.service" "$systemdsystemunitdir/rdreport-running@.service"
+            for file in "$moddir"/*.service.d/*.conf; do
+                inst_simple "$file" "$systemdsystemunitdir${file#"$moddir"}"
+            done
+        fi
     else
         inst_hook cmdline 06 "$moddir/rdreport-stuck.sh"
         inst_hook cmdline 06 "$moddir/rdreport-follow.sh"

@@ -421,7 +421,7 @@ class Namespace(unittest.TestCase):
 
     def test_progress_and_then_success(self):
         # Slow stages: of one that takes milliseconds, the report may be under way when the end is reported.
-        slow = {f"etc/systemd/system/ignition-{stage}.service.d/90-slow.conf": "[Service]\nExecStartPre=/bin/sleep 0.5\n" for stage in self.STAGES}
+        slow = {f"etc/systemd/system/ignition-{stage}.service.d/90-slow.conf": "[Service]\nExecStartPre=/bin/sleep 1\n" for stage in self.STAGES}
         arrived = self.boot("rd.report.on=all", config=ignition(), posts=6, console="the boot went on", files=slow)
         self.assertEqual(arrived.statuses[-1]["state"], "succeeded", arrived.console)
         # What is skipped, here fetch, is not reported.
@@ -449,6 +449,14 @@ class Namespace(unittest.TestCase):
         arrived = self.boot(config=config)
         self.failed(arrived, "ignition-files.service", "failed to create files")
         self.assertEqual(self.progress_units(arrived), set())
+
+    def test_progress_waits_for_the_network_in_the_background(self):
+        config = ignition(ignition={"config": {"merge": [{"source": SERVER + "/more.ign"}]}})
+        arrived = self.boot("rd.report.on=all", config=config, net="late", late_s=2, posts=3, console="the boot went on",
+                            served={"/more.ign": ignition()}, files={
+                                "etc/systemd/system/ignition-fetch.service.d/90-slow.conf": "[Service]\nExecStartPre=/bin/sleep 3\n"})
+        self.assertEqual(arrived.statuses[-1]["state"], "succeeded", arrived.console)
+        self.assertLessEqual({"fetch-offline", "fetch"}, self.stages(arrived), arrived.console)
 
     def test_progress_that_the_image_asks_for(self):
         """Words of the image, which systemd does not read."""

@@ -486,7 +486,8 @@ impl<'t> Exchange<'t> {
 
     fn receive_some(&mut self) -> Result<usize, Error> {
         if self.received >= self.head.len() {
-            if Answer::part(self.head()).is_some() {
+            // Only an interim answer can be passed over, not empty lines without a status line.
+            if !Answer::is_interim_begun(self.head()) {
                 return Err(HttpError::HeadTooLarge.into());
             }
             // Its end may have begun.

@@ -184,6 +184,11 @@ impl Answer {
         (!answer.is_interim()).then_some(answer)
     }
 
+    /// Whether `bytes` begin with the status line of an interim answer.
+    pub fn is_interim_begun(bytes: &[u8]) -> bool {
+        matches!(status(bytes), Ok(Some(100..200)))
+    }
+
     /// The value of the field `name` in the head that `bytes` begin with.
     pub fn field<'b>(&self, name: &str, bytes: &'b [u8]) -> Option<&'b str> {
         let (_, value) = self.fields(bytes).find(|(field, _)| field.eq_ignore_ascii_case(name.as_bytes()))?;

@@ -365,6 +365,16 @@ class Namespace(unittest.TestCase):
         self.assertIn("slow.service", arrived.statuses[0]["starting_units"])
         self.assertEqual(len(arrived.journals), 1)
 
+    def test_a_watchdog_that_the_image_asks_for(self):
+        """Words of the image, which systemd does not read."""
+        unit = ("[Unit]\nDefaultDependencies=no\nBefore=initrd.target\nAfter=basic.target\n[Service]\nType=oneshot\n"
+                "ExecStart=/bin/sleep 1000\n")
+        arrived = self.boot(posts=1, settings=False, files={
+            "etc/cmdline.d/01-default.conf": f"rd.report.url={SERVER}/status rd.report.stuck=2\n",
+            "etc/systemd/system/slow.service": unit,
+            "etc/systemd/system/initrd.target.requires/slow.service": "-> ../slow.service"})
+        self.assertEqual([s["state"] for s in arrived.statuses], ["stuck"], arrived.console)
+
     def followed(self, arrived):
         """The entries that came while the boot went on, each once, by their cursors."""
         self.assertEqual([number for _, number, _ in arrived.parts], list(range(1, len(arrived.parts) + 1)), arrived.console)

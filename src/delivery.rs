@@ -320,7 +320,8 @@ pub fn put_into_words(
                 (stats.left_out, " entries left out beyond rd.report.journal.max="),
                 (stats.masked, " secrets masked"),
             ] {
-                if count > 0 {
+                // What was only counted was not sent.
+                if count > 0 && outcome.taken == Taken::Whole {
                     line.str(", ").dec(count).str(what);
                 }
             }

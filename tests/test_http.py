@@ -311,6 +311,9 @@ class Http(unittest.TestCase):
                     self.assertEqual(result.returncode, 0, result.stderr)
                     self.assertRegex(result.stderr, r"delivered \(answered 200 after \d+ bytes were sent\)")
                     self.assertEqual(peer.connections, 1)
+                    root.write("proc/cmdline", f"rd.report.journal=put+{peer.url('/x')} rd.report.ca=/ca.pem")
+                    result = root.run("failed")
+                    self.assertRegex(result.stderr, r"delivered \(answered 200 after \d+ bytes of \d{8} were sent\)")
 
     def test_a_server_that_never_answers(self):
         over = threading.Event()

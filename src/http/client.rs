@@ -421,7 +421,9 @@ impl<'t> Exchange<'t> {
 
     /// Sends `bytes`, and looks at what the server says meanwhile.
     fn transmit(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        match self.transport.send(bytes, self.deadline) {
+        // A peer that has answered need not take the rest, and is not waited for as one that has not.
+        let deadline = if self.answer.is_some() { self.deadline.step_ms(REST_MS) } else { self.deadline };
+        match self.transport.send(bytes, deadline) {
             Err(Error::Net(NetError::PeerSpoke)) => {
                 self.wait_for_answer(false)?;
                 return Err(HttpError::Answered.into());

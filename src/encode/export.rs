@@ -237,7 +237,7 @@ mod tests {
             .entry(&[(0, b"MESSAGE=another process")])
             .entry(&[(0, b"MESSAGE=aGVsbG8=")])
             .entry(&[(0, b"MESSAGE=-----END RSA PRIVATE KEY-----")])
-            .entry(&[(0, b"MESSAGE=MIIEpAIBAAKCAQEA")])
+            .entry(&[(0, b"MESSAGE=c29tZXRoaW5n")])
             .finish();
         // The end is shared with other entries, as journald does with what was logged before.
         let mut content = content;
@@ -254,7 +254,7 @@ mod tests {
         assert!(text.contains("-----BEGIN PRIVATE KEY-----***-----END PRIVATE KEY-----\n"), "{text}");
         let messages: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("MESSAGE=")).collect();
         let end = "-----END RSA PRIVATE KEY-----";
-        assert_eq!(messages[1..], ["***", "another process", "***", end, "MIIEpAIBAAKCAQEA"]);
+        assert_eq!(messages[1..], ["***", "another process", "***", end, "c29tZXRoaW5n"]);
         assert_eq!(stats.masked, 5);
         assert!(written(&mut source, Format::Export) == (found.clone(), stats), "again");
         // Where each entry is made twice, to be counted first, as well.

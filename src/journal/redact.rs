@@ -938,7 +938,10 @@ fn is_quote(seen: Seen, escapes: u8) -> bool {
 /// Whether a private key begins behind this byte: `-----BEGIN OPENSSH PRIVATE KEY-----`.
 fn is_key_start(seen: Seen) -> bool {
     (seen.ends_with("PRIVATE KEY-----") || seen.ends_with("PRIVATE KEY BLOCK-----"))
-        && (16..TAIL).any(|count| seen.ends_before(count, "-----BEGIN"))
+        // The nearest label counts: another key may have ended or begun just before.
+        && (16..TAIL)
+            .find(|count| ["-----BEGIN", "-----END"].iter().any(|label| seen.ends_before(*count, label)))
+            .is_some_and(|count| seen.ends_before(count, "-----BEGIN"))
 }
 
 /// Whether a value is none, though a secret should stand there.
@@ -1022,6 +1025,26 @@ mod tests {
         }
         assert_eq!(run(&Vec::from_iter(0..value.len())).0, whole, "byte by byte");
         whole
+    }
+
+    #[test]
+    fn what_stands_behind_a_key_stays() {
+        for (value, expected) in [
+            (
+                "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\n",
+                "-----BEGIN PRIVATE KEY-----***-----END PRIVATE KEY-----\n",
+            ),
+            (
+                "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\nnext\n",
+                "-----BEGIN PRIVATE KEY-----***-----END PRIVATE KEY-----\nnext\n",
+            ),
+            (
+                "-----BEGIN EC PRIVATE KEY-----\nA\n-----END EC PRIVATE KEY-----\n-----BEGIN PRIVATE KEY-----\nB",
+                "-----BEGIN EC PRIVATE KEY-----***-----END EC PRIVATE KEY-----\n-----BEGIN PRIVATE KEY-----***",
+            ),
+        ] {
+            assert_eq!(redacted(value), expected);
+        }
     }
 
     #[test]

@@ -8,8 +8,8 @@ use crate::encode::Format;
 use crate::settings::State;
 use crate::sys::process::Args;
 use crate::text::number;
-use alloc::boxed::Box;
 use alloc::string::String;
+use core::str::Utf8Chunk;
 use heapless::Vec;
 
 /// Notes that are kept; a hook that gets more wrong gets the first ones told.
@@ -195,8 +195,15 @@ fn text(value: &'static [u8]) -> &'static str {
     match core::str::from_utf8(value) {
         Ok(text) => text,
         // Arguments live as long as the process.
-        Err(_) => Box::leak(String::from_utf8_lossy(value).into_owned().into_boxed_str()),
+        Err(_) => value.utf8_chunks().fold(String::new(), lossy).leak(),
     }
+}
+
+/// Appends a piece of text that may end with bytes that are not UTF-8.
+fn lossy(mut text: String, chunk: Utf8Chunk<'_>) -> String {
+    text.push_str(chunk.valid());
+    text.push_str(if chunk.invalid().is_empty() { "" } else { "\u{fffd}" });
+    text
 }
 
 #[cfg(test)]

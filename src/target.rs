@@ -144,7 +144,7 @@ fn is_host_kept(value: &str, url: &str) -> bool {
     let (template, host) = (host_and_port(value), host_and_port(url));
     let colons = |text: &str| text.bytes().filter(|b| *b == b':').count();
     let is_odd = host.contains('%') || host.starts_with('.') || host.as_bytes().windows(2).any(|two| two == b"..");
-    !template.contains("${") || colons(template) == colons(host) && !is_odd
+    !template.as_bytes().windows(2).any(|two| two == b"${") || colons(template) == colons(host) && !is_odd
 }
 
 /// What stands between the scheme and userinfo of a URL and its path.

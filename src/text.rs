@@ -67,11 +67,12 @@ pub const DECIMAL_MAX: usize = 20;
 
 /// The number that `text` is in decimal digits, all of it and nothing else, if `T` holds it.
 pub fn number<T: TryFrom<u64>>(text: &[u8]) -> Option<T> {
-    digits(text)?.try_into().ok()
+    digits(text, 10)?.try_into().ok()
 }
 
-fn digits(text: &[u8]) -> Option<u64> {
-    let add = |n: u64, b: &u8| n.checked_mul(10)?.checked_add(char::from(*b).to_digit(10)?.into());
+/// The number that `text` is in digits of this radix, all of it and nothing else.
+pub fn digits(text: &[u8], radix: u32) -> Option<u64> {
+    let add = |n: u64, b: &u8| n.checked_mul(radix.into())?.checked_add(char::from(*b).to_digit(radix)?.into());
     text.iter().try_fold(0, add).filter(|_| !text.is_empty())
 }
 
@@ -159,8 +160,7 @@ pub fn unjson(inside: &[u8], out: &mut Text<'_>) -> Option<()> {
                 Some('r') => '\r',
                 Some('t') => '\t',
                 Some('u') => {
-                    let digits = chars.as_str().get(..4).filter(|four| four.bytes().all(|b| b.is_ascii_hexdigit()));
-                    let unit = digits.and_then(|four| u16::from_str_radix(four, 16).ok())?;
+                    let unit = chars.as_str().get(..4).and_then(|four| digits(four.as_bytes(), 16))? as u16;
                     chars = chars.as_str().get(4..).unwrap_or_default().chars();
                     match char::decode_utf16(first.into_iter().chain([unit])).next() {
                         Some(Ok(c)) => c,

@@ -79,7 +79,8 @@ fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
                 let mut home = [0; URL_MAX];
                 let mut home = Text::new(&mut home);
                 json::string(metadata, "phone_home_url", &mut home)?;
-                url.str(whole(&home)?.trim_end_matches("/phone-home")).str("/events");
+                let home = whole(&home)?;
+                url.str(home.strip_suffix("/phone-home").unwrap_or(home)).str("/events");
             }
             Err(e) => return Err(e.into()),
         }

@@ -147,7 +147,7 @@ fn shown(text: &str, secrets: &Secrets) -> String {
 fn put_graphic(text: &[u8], out: &mut Text<'_>) {
     let mut is_space = true;
     for c in text.utf8_chunks().flat_map(|chunk| chunk.valid().chars()) {
-        if c.is_whitespace() {
+        if is_space_char(c) {
             out.str(if is_space { "" } else { " " });
             is_space = true;
         } else if is_graphic(c) {
@@ -155,6 +155,12 @@ fn put_graphic(text: &[u8], out: &mut Text<'_>) {
             is_space = false;
         }
     }
+}
+
+/// Whether Unicode has `c` as white space; core's own function brings a table.
+fn is_space_char(c: char) -> bool {
+    matches!(c, '\t'..='\r' | ' ' | '\u{85}' | '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{2028}' | '\u{2029}'
+        | '\u{202f}' | '\u{205f}' | '\u{3000}')
 }
 
 /// Writes what stands outside of tags, if it begins with one.

@@ -221,13 +221,10 @@ fn tag(line: &[u8]) -> Option<(&[u8], &[u8])> {
 fn unescape(mut text: &[u8], record: &mut Record) {
     while let Some((plain, rest)) = split(text, b'\\') {
         record.more(plain);
-        let byte = rest.strip_prefix(b"x").and_then(|hex| hex.get(..2)).and_then(|hex| {
-            let hex = core::str::from_utf8(hex).ok()?;
-            u8::from_str_radix(hex, 16).ok()
-        });
+        let byte = rest.strip_prefix(b"x").and_then(|hex| crate::text::digits(hex.get(..2)?, 16));
         match byte {
             Some(byte) => {
-                record.more(&[byte]);
+                record.more(&[byte as u8]);
                 text = rest.get(3..).unwrap_or_default();
             }
             None => {

@@ -6,7 +6,6 @@
 /// `INTEGER`.
 pub(crate) const INTEGER: u8 = 0x02;
 /// `BIT STRING`.
-#[cfg(any(feature = "client-auth", feature = "rsa"))]
 pub(crate) const BIT_STRING: u8 = 0x03;
 /// `OCTET STRING`.
 pub(crate) const OCTET_STRING: u8 = 0x04;

@@ -1,7 +1,7 @@
 //! Which servers are trusted: roots, pinned keys and the time (RFC 5280 section 6, RFC 6125; the work is webpki's), and what a
 //! refused certificate says of itself.
 
-use super::der::{Der, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, UTC_TIME};
+use super::der::{BIT_STRING, Der, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, UTC_TIME};
 use super::pem::{Label, blocks};
 use super::provider::{ALGORITHMS, refused_rsa_bits, verify};
 #[cfg(feature = "client-auth")]
@@ -25,7 +25,7 @@ use rustls::sign::CertifiedKey;
 use rustls::time_provider::TimeProvider;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use sha2::{Digest, Sha256};
-use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
+use webpki::{EndEntityCert, KeyUsage};
 
 /// Most roots of the owner's that a chain is checked with. Only those are kept that the chain's certificates name as their issuer.
 const ROOTS_MAX: usize = 32;
@@ -183,7 +183,7 @@ pub fn scan(file: &File) -> Result<Scan, Errno> {
     let mut scan = Scan { usable: 0, unusable: 0, is_whole: true };
     scan.is_whole = blocks(file, &mut |label, der| {
         if label == Label::Certificate {
-            let is_usable = der.is_some_and(|der| anchor_from_trusted_cert(&CertificateDer::from(der)).is_ok());
+            let is_usable = der.is_some_and(|der| anchor(der).is_some());
             let count = if is_usable { &mut scan.usable } else { &mut scan.unusable };
             *count = count.saturating_add(1);
         }
@@ -200,6 +200,8 @@ pub(in crate::net) struct Certificate<'a> {
     /// `SubjectPublicKeyInfo`, whole.
     pub(in crate::net) key: &'a [u8],
     extensions: Der<'a>,
+    /// Whether nothing stands beside these parts, so that no extension is overlooked.
+    is_whole: bool,
 }
 
 impl<'a> Certificate<'a> {
@@ -214,8 +216,11 @@ impl<'a> Certificate<'a> {
         let key = body.whole(SEQUENCE)?;
         body.take(ISSUER_ID);
         body.take(SUBJECT_ID);
-        let extensions = body.enter(EXTENSIONS).and_then(|mut all| all.enter(SEQUENCE)).unwrap_or(Der(&[]));
-        Some(Self { issuer, validity, subject, key, extensions })
+        let mut all = body.enter(EXTENSIONS);
+        let extensions = all.as_mut().and_then(|all| all.enter(SEQUENCE)).unwrap_or(Der(&[]));
+        // What could not be entered is still there.
+        let is_whole = body.is_empty() && all.is_none_or(|all| all.is_empty());
+        Some(Self { issuer, validity, subject, key, extensions, is_whole })
     }
 
     /// The value of an extension.
@@ -234,6 +239,30 @@ impl<'a> Certificate<'a> {
     fn refused_rsa_bits(&self) -> Option<usize> {
         refused_rsa_bits(Der(self.key).enter(SEQUENCE)?)
     }
+}
+
+/// The root that the owner's certificate stands for (RFC 5280 section 6.1.1). webpki's own function would be a second copy of its
+/// parser, 3 KB. `None` for what is not read to its end: constraints in there would be overlooked.
+fn anchor(der: &[u8]) -> Option<TrustAnchor<'_>> {
+    let mut all = Der(der);
+    let mut parts = all.enter(SEQUENCE)?;
+    parts.take(SEQUENCE)?;
+    parts.take(SEQUENCE)?;
+    parts.take(BIT_STRING)?;
+    let cert = Certificate::read(der).filter(|cert| cert.is_whole && parts.is_empty() && all.is_empty())?;
+    let mut name_constraints = None;
+    let mut extensions = cert.extensions;
+    while !extensions.is_empty() {
+        let mut extension = extensions.enter(SEQUENCE)?;
+        let oid = extension.take(OID)?;
+        extension.take(BOOLEAN);
+        let mut value = extension.enter(OCTET_STRING).filter(|_| extension.is_empty())?;
+        if oid == NAME_CONSTRAINTS && name_constraints.replace(value.take(SEQUENCE)?.into()).is_some() {
+            return None;
+        }
+    }
+    let subject_public_key_info = Der(cert.key).take(SEQUENCE)?.into();
+    Some(TrustAnchor { subject: cert.subject.into(), subject_public_key_info, name_constraints })
 }
 
 impl CertFacts {
@@ -379,7 +408,7 @@ impl Policy {
             let _ = blocks(file, &mut |label, der| {
                 let Some(der) = der.filter(|_| label == Label::Certificate) else { return true };
                 owners.has_server |= der == &**end_entity;
-                if let Ok(root) = anchor_from_trusted_cert(&CertificateDer::from(der))
+                if let Some(root) = anchor(der)
                     && issuers.contains(&root.subject.as_ref())
                     && owners.roots.len() < ROOTS_MAX
                 {

@@ -514,6 +514,7 @@ impl Redact {
     }
 
     /// Puts the mask in the place of a secret, and of what was held back of it.
+    #[inline(never)]
     fn mask(&mut self, output: &mut Output) -> Result<(), Error> {
         self.held.clear();
         self.masked = self.masked.saturating_add(1);
@@ -946,10 +947,7 @@ fn is_key_start(seen: Seen) -> bool {
 
 /// Whether a value is none, though a secret should stand there.
 fn is_harmless(text: &[u8]) -> bool {
-    let paths = [
-        "/etc/", "/run/", "/var/", "/usr/", "/dev/", "/root", "/tmp/", "/sys/", "/proc/", "/home/", "/opt/", "/lib/",
-        "//",
-    ];
+    let paths = "/etc/ /run/ /var/ /usr/ /dev/ /root /tmp/ /sys/ /proc/ /home/ /opt/ /lib/ //";
     let is_variable = text.strip_prefix(b"$").is_some_and(|name| {
         name.starts_with(b"{") || name.starts_with(b"(") || name.iter().all(|b| b.is_ascii_uppercase() || *b == b'_')
     });
@@ -961,7 +959,7 @@ fn is_harmless(text: &[u8]) -> bool {
         || text.starts_with(b"<") && text.ends_with(b">")
         || text.starts_with(b"%") && text.len() < 4
         || text.starts_with(b"{{")
-        || paths.iter().any(|path| text.starts_with(path.as_bytes()))
+        || paths.split_ascii_whitespace().any(|path| text.starts_with(path.as_bytes()))
         || WORDS.split_ascii_whitespace().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
 }
 
@@ -992,11 +990,11 @@ fn is_separator(byte: u8) -> bool {
 
 /// The prefixes of crypt(5), and those of other formats that are used in their place.
 fn is_method(name: u64) -> bool {
-    let known: [&str; 18] = [
-        "1", "2", "2a", "2b", "2x", "2y", "3", "5", "6", "7", "y", "gy", "md5", "sha1", "sm3", "scrypt", "argon2i",
-        "argon2id",
-    ];
-    known.iter().any(|known| known.bytes().fold(0, |word, byte| word << 8 | u64::from(byte)) == name)
+    let known = "1 2 2a 2b 2x 2y 3 5 6 7 y gy md5 sha1 sm3 scrypt argon2i argon2id";
+    let bytes = name.to_be_bytes();
+    known
+        .split_ascii_whitespace()
+        .any(|known| bytes.strip_suffix(known.as_bytes()).is_some_and(|rest| rest.iter().all(|b| *b == 0)))
 }
 
 #[cfg(test)]

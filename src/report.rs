@@ -374,7 +374,9 @@ fn macs(root: &Root, cmdline: &[u8]) -> Vec<Mac, MACS_MAX> {
     // A command line may have been copied from another machine. Without any interface it is all there is.
     let first = booted.filter(|_| has_booted || macs.is_empty()).or(routed.filter(|_| has_routed));
     if let Some(first) = first {
-        macs.retain(|mac| *mac != first);
+        if let Some(at) = macs.iter().position(|mac| *mac == first) {
+            macs.remove(at);
+        }
         if macs.is_full() {
             macs.pop();
         }
@@ -414,9 +416,9 @@ fn route(root: &Root) -> Option<String<16>> {
         let entries = table.lines().filter_map(|line| {
             let column = |at: usize| line.split_ascii_whitespace().nth(at);
             let is_zero = |at: usize| column(at).is_some_and(|text| text.bytes().all(|b| b == b'0'));
-            let flags = u32::from_str_radix(column(flags)?, 16).ok()?;
+            let flags = text::digits(column(flags)?.as_bytes(), 16)?;
             let is_used = flags & RTF_UP != 0 && flags & RTF_REJECT == 0;
-            let metric = u32::from_str_radix(column(metric)?, radix).ok()?;
+            let metric = text::digits(column(metric)?.as_bytes(), radix)?;
             let interface = column(interface).filter(|_| is_used && is_zero(destination) && is_zero(mask))?;
             Some((metric, interface))
         });
@@ -428,8 +430,8 @@ fn route(root: &Root) -> Option<String<16>> {
 }
 
 /// Flags of a route (Linux' `route.h`): it can be used, and it refuses what is sent there.
-const RTF_UP: u32 = 1;
-const RTF_REJECT: u32 = 0x200;
+const RTF_UP: u64 = 1;
+const RTF_REJECT: u64 = 0x200;
 
 #[cfg(test)]
 mod tests {

@@ -384,6 +384,16 @@ impl Job<'_> {
     }
 }
 
+/// Leaves out of `clouds` those that `is_out` names, at the price of fewer bytes than `retain`.
+fn leave_out(
+    clouds: &mut Bounded<&'static Service, { cloud::SERVICES_MAX }>,
+    is_out: &mut dyn FnMut(&'static Service) -> bool,
+) {
+    while let Some(at) = clouds.iter().position(|service| is_out(service)) {
+        clouds.remove(at);
+    }
+}
+
 /// The kernel command line behind the words that the initramfs brings along; says so if there is none.
 fn read_cmdline(root: &Root, warnings: &mut Warnings) -> Option<Vec<u8>> {
     match cmdline(root, &mut |buf| root.read("proc/cmdline", buf).map(|line| line.len()), warnings) {
@@ -443,7 +453,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let goes_on = matches!(state, State::Running | State::Succeeded);
     let is_asked_for = cloud::is_asked_for(&settings, cmdline);
     if goes_on && !is_asked_for && clouds.iter().any(|service| service.needs_network) && !net::is_up() {
-        clouds.retain(|service| !service.needs_network);
+        leave_out(&mut clouds, &mut |service| service.needs_network);
     }
     let acts = !goes_on && settings.action() != Action::None;
     let fetches = state == State::Failed && settings.fallback().is_some();
@@ -526,11 +536,11 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     }
     let fallback = sinks.iter().find(|sink| sink.is_fallback()).map(|sink| sink.number);
     sinks.retain(|sink| !lock.has_sent(sink.number));
-    clouds.retain(|service| {
+    leave_out(&mut clouds, &mut |service| {
         let number = Job::Cloud(service).number();
         // Of how it ended, a cloud hears once.
         let other = |end: &State| *end != state && !arguments.force && interlock::has_sent(root, *end, boot_id, number);
-        !lock.has_sent(number) && ![State::Failed, State::Succeeded].iter().any(other)
+        lock.has_sent(number) || [State::Failed, State::Succeeded].iter().any(other)
     });
     let is_journal_sent = sinks.iter().any(|sink| sink.is_journal);
     let mut journal = open_journal(root, state, is_journal_sent, look_until);
@@ -1263,13 +1273,16 @@ fn shown_of<'b>(key: &Key, value: &str, buf: &'b mut [u8; LINE_MAX]) -> &'b str 
 fn warn_of_gaps(settings: &Settings<'_>, warnings: &mut Warnings) {
     let urls = settings.url.iter().map(|url| ("url", *url)).chain(settings.journal.iter().map(|url| ("journal", *url)));
     for (key, url) in urls.chain(settings.fallback().map(|url| ("fallback", url))) {
-        let (path, query) = url.split_once('?').unwrap_or((url, ""));
-        let is_empty = |item: &str| item.len() > 1 && item.ends_with('=') && !item.trim_end_matches('=').contains('=');
-        let what = if query.split(['&', ';']).any(is_empty) {
+        let path = url.as_bytes().split(|b| *b == b'?').next().unwrap_or_default();
+        let query = url.as_bytes().get(path.len()..).and_then(|query| query.get(1..)).unwrap_or_default();
+        // A name, and nothing behind the first `=` but more of these.
+        let is_empty = |item: &[u8]| {
+            let name = item.iter().take_while(|b| **b != b'=').count();
+            item.len() > 1 && item.len() > name && item.iter().skip(name).all(|b| *b == b'=')
+        };
+        let what = if query.split(|b| matches!(b, b'&' | b';')).any(is_empty) {
             "a name in its query has no value"
-        } else if !path.starts_with("file:")
-            && path.match_indices("//").any(|(at, _)| !path.get(..at).unwrap_or_default().ends_with(':'))
-        {
+        } else if !path.starts_with(b"file:") && path.windows(3).any(is_gap) {
             "a part of its path is empty"
         } else {
             continue;
@@ -1278,6 +1291,11 @@ fn warn_of_gaps(settings: &Settings<'_>, warnings: &mut Warnings) {
         let why = "; boot loaders replace ${...} by nothing, GRUB unless it is in single quotes";
         warnings.add(&[PREFIX, key, "=", shown(url, &mut buf), ": ", what, why]);
     }
+}
+
+/// Whether two slashes of a path stand behind something else than a scheme's colon.
+fn is_gap(three: &[u8]) -> bool {
+    matches!(three, [before, b'/', b'/'] if !matches!(before, b':' | b'/'))
 }
 
 /// Says what would be sent to a sink, and how.

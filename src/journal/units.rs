@@ -319,7 +319,7 @@ fn remember(seen: &mut alloc::vec::Vec<Seen>, unit: u64, number: u64) -> usize {
         let oldest = seen
             .iter()
             .enumerate()
-            .min_by_key(|(_, seen)| (seen.is_told, seen.has_failed, seen.used))
+            .min_by_key(|(_, seen)| seen.used | u64::from(seen.is_told) << 63 | u64::from(seen.has_failed) << 62)
             .map(|(index, _)| index);
         match oldest.filter(|_| seen.len() >= SEEN_MAX) {
             Some(index) => {

@@ -376,8 +376,13 @@ impl Asking<'_> {
     /// The addresses, with the families taking turns (RFC 8305 section 4).
     fn peers(&self, port: u16) -> Vec<SocketAddr, ADDRS_MAX> {
         let [a, b] = &self.addresses;
-        let turns = (0..ADDRS_MAX).flat_map(|n| [a.get(n), b.get(n)]).flatten();
-        turns.take(ADDRS_MAX).map(|ip| SocketAddr::new(*ip, port)).collect()
+        let mut peers = Vec::new();
+        for n in 0..ADDRS_MAX {
+            for ip in [a, b].into_iter().filter_map(|list| list.get(n)) {
+                let _ = peers.push(SocketAddr::new(*ip, port));
+            }
+        }
+        peers
     }
 }
 

@@ -135,16 +135,19 @@ impl Reader {
 
 impl Block {
     fn new(label: &[u8]) -> Self {
-        let known = match label {
-            b"CERTIFICATE" | b"X509 CERTIFICATE" | b"TRUSTED CERTIFICATE" => Some(Label::Certificate),
-            b"PRIVATE KEY" => Some(Label::Pkcs8),
-            b"EC PRIVATE KEY" => Some(Label::Sec1),
-            b"RSA PRIVATE KEY" => Some(Label::Pkcs1),
-            _ => None,
-        };
+        // One comparison at run time, and not one for each label.
+        const KNOWN: [(&[u8], Label); 6] = [
+            (b"CERTIFICATE", Label::Certificate),
+            (b"X509 CERTIFICATE", Label::Certificate),
+            (b"TRUSTED CERTIFICATE", Label::Certificate),
+            (b"PRIVATE KEY", Label::Pkcs8),
+            (b"EC PRIVATE KEY", Label::Sec1),
+            (b"RSA PRIVATE KEY", Label::Pkcs1),
+        ];
+        let known = KNOWN.iter().find(|(known, _)| label == *known).map(|(_, known)| *known);
         Self {
             label: known,
-            has_settings: label == b"TRUSTED CERTIFICATE",
+            has_settings: known == Some(Label::Certificate) && label.starts_with(b"T"),
             is_broken: false,
             bits: 0,
             held: 0,

@@ -164,7 +164,9 @@ impl Root {
                     .map(|to| (if to.starts_with(b"/") { b"" } else { before }, to)),
             };
             if let Some((before, target)) = link {
-                path = [before, target, behind].concat();
+                let mut whole = Vec::with_capacity(path.len().saturating_add(target.len()));
+                [before, target, behind].iter().for_each(|part| whole.extend_from_slice(part));
+                path = whole;
                 if target.len() == LINK_MAX || path.len() > PATH_MAX {
                     return Err(Errno::NAMETOOLONG);
                 }

@@ -9,7 +9,7 @@ const NAME_MAX: usize = 255;
 
 /// Reads the credential `name`, as much as fits; or says why that cannot be done.
 pub fn read<'b>(root: &Root, name: &str, buf: &'b mut [u8]) -> Result<&'b [u8], &'static str> {
-    if name.is_empty() || name.starts_with('.') || name.contains('/') || name.len() > NAME_MAX {
+    if name.is_empty() || name.starts_with('.') || name.as_bytes().contains(&b'/') || name.len() > NAME_MAX {
         return Err("no credential can have this name");
     }
     for folder in FOLDERS {

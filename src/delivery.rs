@@ -200,7 +200,7 @@ impl Delivery<'_> {
     /// Asks the server of `url`, and then the cloud, in plain HTTP for nothing but the `Date`; whatever else they answer does not matter.
     fn ask_for_the_date(&mut self, url: &Url<'_>, report_id: &str, proxy: Option<Url<'_>>) {
         let mut plain = UrlText::default();
-        let brackets = if url.host.contains(':') { ("[", "]") } else { ("", "") };
+        let brackets = if url.host.as_bytes().contains(&b':') { ("[", "]") } else { ("", "") };
         for part in ["http://", brackets.0, url.host, brackets.1, "/"] {
             if plain.push_str(part).is_err() {
                 return;

@@ -28,7 +28,7 @@ const PATH: [(bool, &str); 5] =
 pub fn configurations(root: &Root, platform: &str) -> Vec<File, FILES_MAX> {
     let mut files: Vec<File, FILES_MAX> = root.file("run/ignition.json").into_iter().collect();
     // In a path it would lead elsewhere.
-    let platform = if platform.contains('/') { "" } else { platform };
+    let platform = if platform.as_bytes().contains(&b'/') { "" } else { platform };
     for top in ["usr/lib/ignition/", "etc/ignition/"] {
         for (folder, platform) in [("", ""), ("base.d/", ""), ("base.platform.d/", platform)] {
             let path = |name: &str| {

@@ -319,17 +319,27 @@ fn hostname(root: &Root, cmdline: &[u8]) -> Fact {
     if line.len() == 1 {
         return line;
     }
-    let mut named = core::iter::once(value(line))
-        .chain(arguments(cmdline, b"systemd.hostname").last())
+    let line = value(line);
+    if !line.is_empty() {
+        return line;
+    }
+    match argument(cmdline, b"systemd.hostname").filter(|name| !name.is_empty()) {
+        Some(name) => name,
         // There is one for each interface.
-        .chain(arguments(cmdline, b"ip").filter_map(host_field));
-    named.find(|name| !name.is_empty()).unwrap_or_default()
+        None => arguments(cmdline, b"ip").filter_map(host_field).find(|name| !name.is_empty()).unwrap_or_default(),
+    }
 }
 
 /// The values of `key` on the command line that fit.
 fn arguments(cmdline: &[u8], key: &[u8]) -> impl Iterator<Item = Fact> {
     let words = Words::new(cmdline).filter(move |word| same_key(word.key, key));
     words.filter_map(|word| Fact::try_from(core::str::from_utf8(word.value?).ok()?).ok())
+}
+
+/// The last of them, which holds.
+#[inline(never)]
+fn argument(cmdline: &[u8], key: &[u8]) -> Option<Fact> {
+    arguments(cmdline, key).last()
 }
 
 fn host_field(ip: Fact) -> Option<Fact> {
@@ -345,7 +355,7 @@ fn host_field(ip: Fact) -> Option<Fact> {
 
 /// Addresses of all interfaces that have one, in an order of their own; first the one that tells the machine best.
 fn macs(root: &Root, cmdline: &[u8]) -> Vec<Mac, MACS_MAX> {
-    let booted = arguments(cmdline, b"BOOTIF").last().and_then(|text| {
+    let booted = argument(cmdline, b"BOOTIF").and_then(|text| {
         // With the type of hardware before it, as PXELINUX writes it: 01-52-54-00-12-34-56.
         let start = text.len().checked_sub(17)?;
         mac(text.get(start..)?)

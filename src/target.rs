@@ -143,7 +143,8 @@ pub fn status(value: &str, variables: &Variables<'_>) -> Result<UrlText, NoTarge
 fn is_host_kept(value: &str, url: &str) -> bool {
     let (template, host) = (host_and_port(value), host_and_port(url));
     let colons = |text: &str| text.bytes().filter(|b| *b == b':').count();
-    let is_odd = host.contains('%') || host.starts_with('.') || host.as_bytes().windows(2).any(|two| two == b"..");
+    let is_odd =
+        host.as_bytes().contains(&b'%') || host.starts_with('.') || host.as_bytes().windows(2).any(|two| two == b"..");
     !template.as_bytes().windows(2).any(|two| two == b"${") || colons(template) == colons(host) && !is_odd
 }
 
@@ -157,7 +158,10 @@ fn host_and_port(url: &str) -> &str {
 /// Writes `text` as a part of a name in a path: it leads to no other folder, and begins no option.
 fn put_name(text: &str, out: &mut dyn FnMut(char) -> bool) -> bool {
     let is_plain = |at: usize, c: char| {
-        c.is_ascii_alphanumeric() || "-_~:".contains(c) || !c.is_ascii() && is_graphic(c) || at > 0 && c == '.'
+        c.is_ascii_alphanumeric()
+            || matches!(c, '-' | '_' | '~' | ':')
+            || !c.is_ascii() && is_graphic(c)
+            || at > 0 && c == '.'
     };
     let text = if text.is_empty() { "_" } else { text };
     text.char_indices().all(|(at, c)| out(if is_plain(at, c) { c } else { '_' }))

@@ -612,7 +612,7 @@ pub fn resolve(base: &Url<'_>, location: &str) -> Result<UrlText, HttpError> {
     } else {
         put(scheme)?;
         put("//")?;
-        let is_literal = base.host.contains(':');
+        let is_literal = base.host.as_bytes().contains(&b':');
         put(if is_literal { "[" } else { "" })?;
         put(base.host)?;
         put(if is_literal { "]:" } else { ":" })?;

@@ -104,7 +104,7 @@ pub fn write_connect(url: &Url<'_>, proxy: &Url<'_>, out: &mut dyn Sink) -> Resu
 fn put_host(url: &Url<'_>, without_port: bool, out: &mut dyn Sink) -> Result<(), Error> {
     // A zone means something on this machine only (RFC 6874 section 4).
     let host = url.host.split('%').next().unwrap_or_default();
-    match host.contains(':') {
+    match host.as_bytes().contains(&b':') {
         true => put_all(out, &["[", host, "]"])?,
         false => put_all(out, &[host])?,
     }

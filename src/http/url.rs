@@ -133,7 +133,7 @@ fn split_port(hostport: &str) -> Result<(&str, Option<u16>), NotUrl> {
     let (host, port) = match hostport.strip_prefix('[') {
         Some(literal) => {
             let (host, port) = literal.split_once(']').ok_or(NotUrl::Host)?;
-            if !host.contains(':') {
+            if !host.as_bytes().contains(&b':') {
                 return Err(NotUrl::Host);
             }
             match port.strip_prefix(':') {

@@ -208,6 +208,7 @@ struct Seen<'a>(&'a [u8]);
 
 impl Seen<'_> {
     /// The byte that stands so many before the current one.
+    #[inline(never)]
     fn back(&self, count: usize) -> u8 {
         self.until(count).last().copied().unwrap_or(0)
     }

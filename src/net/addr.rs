@@ -17,8 +17,10 @@ pub(super) const ADDRS_MAX: usize = 8;
 /// interface of its zone is missing.
 pub(super) fn literal(host: &str, port: u16) -> Option<Vec<SocketAddr, ADDRS_MAX>> {
     if is_localhost(host) {
-        let both = [IpAddr::V6(Ipv6Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::LOCALHOST)];
-        return Some(both.into_iter().map(|ip| SocketAddr::new(ip, port)).collect());
+        let mut both = Vec::new();
+        let _ = both.push(SocketAddr::new(Ipv6Addr::LOCALHOST.into(), port));
+        let _ = both.push(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port));
+        return Some(both);
     }
     let (ip, zone) = parse(host.as_bytes())?;
     Some(all(ip, zone, port))

@@ -185,7 +185,9 @@ fn attempt(
     };
     let far = |peer: &core::net::SocketAddr| !addr::is_near_address(&peer.ip());
     if *is_far {
-        peers.retain(far);
+        while let Some(at) = peers.iter().position(|peer| !far(peer)) {
+            peers.remove(at);
+        }
         if peers.is_empty() {
             return Err(NetError::Near);
         }

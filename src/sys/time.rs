@@ -69,6 +69,7 @@ impl Deadline {
     }
 
     /// Milliseconds until then; 0 once it has passed.
+    #[inline(never)]
     pub fn left_ms(self) -> u64 {
         self.0.saturating_sub(monotonic_ms())
     }

@@ -12,7 +12,7 @@ use super::format::Id;
 use super::source::Source;
 use crate::sys::time::Deadline;
 use crate::text::{hex_digit, number};
-use heapless::Vec;
+use heapless::{Vec, VecView};
 
 /// Units that are told in full; more are counted.
 pub const UNITS_MAX: usize = 16;
@@ -74,6 +74,8 @@ const UNIT_STARTED: &[u8] = b"39f53479d3a045ac8e11786248231fbf";
 
 /// A word of systemd's, or a line; what was too long is cut.
 pub type Text<const N: usize> = Vec<u8, N, u16>;
+/// Any of them: what takes one is built once, and not for each length.
+type AnyText = VecView<u8, u16>;
 
 /// A unit that failed.
 pub struct Unit {
@@ -497,39 +499,44 @@ impl Facts {
             }
             let Some(name) = source.name(entry, index).filter(|name| WANTED.contains(name)) else { continue };
             let Some(field) = source.field(entry, index) else { continue };
-            match name {
-                MESSAGE => facts.message = Some(index),
-                MESSAGE_ID => fill(&mut facts.message_id, source, entry, &field),
-                UNIT => fill(&mut facts.unit, source, entry, &field),
-                SYSTEMD_UNIT => fill(&mut facts.own_unit, source, entry, &field),
-                UNIT_RESULT => fill(&mut facts.unit_result, source, entry, &field),
-                JOB_RESULT | RESULT => fill(&mut facts.job_result, source, entry, &field),
-                EXIT_CODE => fill(&mut facts.exit_code, source, entry, &field),
-                EXIT_STATUS => fill(&mut facts.exit_status, source, entry, &field),
-                IDENTIFIER => fill(&mut facts.identifier, source, entry, &field),
-                PRIORITY => fill(&mut facts.priority, source, entry, &field),
-                _ => {}
-            }
+            let text: &mut AnyText = match name {
+                MESSAGE_ID => &mut facts.message_id,
+                UNIT => &mut facts.unit,
+                SYSTEMD_UNIT => &mut facts.own_unit,
+                UNIT_RESULT => &mut facts.unit_result,
+                JOB_RESULT | RESULT => &mut facts.job_result,
+                EXIT_CODE => &mut facts.exit_code,
+                EXIT_STATUS => &mut facts.exit_status,
+                IDENTIFIER => &mut facts.identifier,
+                PRIORITY => &mut facts.priority,
+                _ => {
+                    facts.message = Some(index);
+                    continue;
+                }
+            };
+            // The last one holds. None of systemd's own is longer than there is room for.
+            text.clear();
+            take(source, entry, &field, usize::from(field.name_len).saturating_add(1), text);
         }
         facts
     }
 }
 
 /// The value of a field, up to the end of its first lines that fit.
-fn copy<const N: usize>(source: &mut Source, entry: &Entry, index: u32, text: &mut Text<N>) {
+fn copy(source: &mut Source, entry: &Entry, index: u32, text: &mut AnyText) {
     if let Some(field) = source.field(entry, index) {
         take(source, entry, &field, usize::from(field.name_len).saturating_add(1), text);
     }
 }
 
 /// The bytes of a field from `skip` on, as many as fit, cut where no character is cut.
-fn take<const N: usize>(source: &mut Source, entry: &Entry, field: &Field, mut skip: usize, text: &mut Text<N>) {
+fn take(source: &mut Source, entry: &Entry, field: &Field, mut skip: usize, text: &mut AnyText) {
     let mut is_cut = false;
     // What `output` gives is no error.
     let _ = source.read(entry, field, &mut |piece| {
         let rest = piece.get(skip..).unwrap_or_default();
         skip = skip.saturating_sub(piece.len());
-        let room = N.saturating_sub(text.len());
+        let room = text.capacity().saturating_sub(text.len());
         is_cut |= rest.len() > room;
         let _ = text.extend_from_slice(rest.get(..room).unwrap_or(rest));
         Ok(())
@@ -541,12 +548,6 @@ fn take<const N: usize>(source: &mut Source, entry: &Entry, field: &Field, mut s
             text.truncate(begins);
         }
     }
-}
-
-/// The value of a field in place of what there was. None of systemd's own is longer than there is room for.
-fn fill<const N: usize>(text: &mut Text<N>, source: &mut Source, entry: &Entry, field: &Field) {
-    text.clear();
-    take(source, entry, field, usize::from(field.name_len).saturating_add(1), text);
 }
 
 /// FNV-1a: names that meet would share their last lines, no more.

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::public_key::PublicKey;
 use crate::settings::cmdline::{Word, Words, same_key};
 use crate::text;
-use heapless::Vec;
+use heapless::{Vec, VecView};
 
 /// Bytes read of `/proc/cmdline`. The kernel keeps 2048 on x86-64 and arm64, 4096 on s390x; with bootconfig the file is longer.
 pub const CMDLINE_MAX: usize = 16 * 1024;
@@ -1120,7 +1120,7 @@ pub fn is_plain(value: &[u8]) -> bool {
         .is_ok_and(|value| switch(value).is_ok() || states(value).is_ok() || seconds(value).is_ok())
 }
 
-fn push<'a, const N: usize>(list: &mut List<'a, N>, value: &'a str) -> Result<(), Refused> {
+fn push<'a>(list: &mut VecView<&'a str>, value: &'a str) -> Result<(), Refused> {
     match value {
         "" => Err(Refused::Empty),
         // What is there twice is not done twice.

@@ -19,71 +19,52 @@ pub enum Secrecy {
     Header,
 }
 
-/// The words that names end with, those with the same last two letters in a line, behind these letters. Behind each word stands what it
-/// says of the value: `!` a secret, `?` likely one, `:` a header's value, `.` none, though a shorter word says otherwise, `+` the same as
-/// the name without this word. What counts only as a word of its own, and not as the end of another, has a `_` before it.
-const WORDS: &[u8] = b"\
-al credential! loadcredential. importcredential.\n\
-as _sas?\n\
-de passcode! _authcode?\n\
-ed _cred! _encrypted+ _seed?\n\
-en token!\n\
-er bearer!\n\
-et secret!\n\
-ey apikey! privatekey! privkey! secretkey! accesskey! sharedkey! accountkey! authkey! masterkey! encryptionkey! signingkey! certificatekey! sessionkey! storagekey! joinkey! unsealkey! recoverykey! licensekey! deploykey! clientkey! passkey! _key? publickey. pubkey. sshkey. hostkey. hotkey.\n\
-id secretid! _sessionid? _sid?\n\
-ie cookie:\n\
-ig _sig?\n\
-in _plain+\n\
-ng _connectionstring?\n\
-on authorization: _session?\n\
-pw _pw! rootpw! sshpw!\n\
-rd password!\n\
-re _signature?\n\
-rf _csrf?\n\
-rt passwort!\n\
-ry _binary+\n\
-se passphrase: _base+\n\
-sh _hash+\n\
-sk _psk:\n\
-ss _pass! dbpass! rootpass! requirepass!\n\
-ta _data+ _userdata? _customdata?\n\
-th _auth?\n\
-tp _otp!\n\
-ue _value+\n\
-wd passwd! _pwd! chpasswd.\n\
-wt _jwt!\n\
-xt _text+";
-
-/// For each last letter a bit for each letter before it with which a line of [`WORDS`] begins. Most names end with none of these, so that
-/// this saves the look at the words.
-static ENDS: [u32; 32] = {
-    let mut ends = [0; 32];
-    let mut at = 0;
-    while at < WORDS.len() {
-        if at == 0 || WORDS[at - 1] == b'\n' {
-            ends[(WORDS[at + 1] & 31) as usize] |= 1 << (WORDS[at] & 31);
+/// The words that names end with, by their last two letters. Behind each stands what it says of the value: `!` a secret, `?` likely one,
+/// `:` a header's value, `.` none, though a shorter word says otherwise, `+` the same as the name without this word. What counts only as a
+/// word of its own, and not as the end of another, has a `_` before it.
+const fn words(before: u8, last: u8) -> &'static str {
+    match &[before, last] {
+        b"al" => "credential! loadcredential. importcredential.",
+        b"as" => "_sas?",
+        b"de" => "passcode! _authcode?",
+        b"ed" => "_cred! _encrypted+ _seed?",
+        b"en" => "token!",
+        b"er" => "bearer!",
+        b"et" => "secret!",
+        b"ey" => {
+            "apikey! privatekey! privkey! secretkey! accesskey! sharedkey! accountkey! authkey! masterkey! encryptionkey! signingkey! certificatekey! sessionkey! storagekey! joinkey! unsealkey! recoverykey! licensekey! deploykey! clientkey! passkey! _key? publickey. pubkey. sshkey. hostkey. hotkey."
         }
-        at += 1;
+        b"id" => "secretid! _sessionid? _sid?",
+        b"ie" => "cookie:",
+        b"ig" => "_sig?",
+        b"in" => "_plain+",
+        b"ng" => "_connectionstring?",
+        b"on" => "authorization: _session?",
+        b"pw" => "_pw! rootpw! sshpw!",
+        b"rd" => "password!",
+        b"re" => "_signature?",
+        b"rf" => "_csrf?",
+        b"rt" => "passwort!",
+        b"ry" => "_binary+",
+        b"se" => "passphrase: _base+",
+        b"sh" => "_hash+",
+        b"sk" => "_psk:",
+        b"ss" => "_pass! dbpass! rootpass! requirepass!",
+        b"ta" => "_data+ _userdata? _customdata?",
+        b"th" => "_auth?",
+        b"tp" => "_otp!",
+        b"ue" => "_value+",
+        b"wd" => "passwd! _pwd! chpasswd.",
+        b"wt" => "_jwt!",
+        b"xt" => "_text+",
+        _ => "",
     }
-    ends
-};
-
-/// Whether a line of [`WORDS`] begins with these letters, in any case.
-fn is_end(before: u8, last: u8) -> bool {
-    let bits = ENDS.get(usize::from(last & 31)).copied().unwrap_or(0);
-    before & last & 0x40 != 0 && bits >> (before & 31) & 1 != 0
 }
 
-/// The words that end with these two small letters.
-fn words(before: u8, last: u8) -> &'static [u8] {
-    let mut lines = WORDS.split(|b| *b == b'\n');
-    lines.find_map(|line| line.strip_prefix(&[before, last])).unwrap_or_default()
-}
-
-/// Whether a name can be one of those above that ends with these two bytes.
+/// Whether a name can be one of those above that ends with these two bytes. Most names cannot, so that this saves the look at them.
 pub fn may_end(before: u8, last: u8) -> bool {
-    is_end(before, last) || last | 0x20 == b's' && matches!(before | 0x20, b'd' | b'e' | b'l' | b'n' | b't' | b'y')
+    let (before, last) = (before.to_ascii_lowercase(), last.to_ascii_lowercase());
+    !words(before, last).is_empty() || last == b's' && matches!(before, b'd' | b'e' | b'l' | b'n' | b't' | b'y')
 }
 
 /// A name, its last letter first, in small letters.
@@ -139,7 +120,7 @@ impl Name {
         let letters = self.letters.get(from..).unwrap_or_default();
         let [last, before, ..] = letters else { return (0, 0) };
         let mut longest = (0, 0);
-        let mut words = words(*before, *last);
+        let mut words = words(*before, *last).as_bytes();
         while let Some((mark, rest)) = words.split_last() {
             let len = rest.iter().rev().take_while(|b| b.is_ascii_lowercase()).count();
             let (before, word) = rest.split_at_checked(rest.len().saturating_sub(len)).unwrap_or_default();

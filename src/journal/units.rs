@@ -183,7 +183,9 @@ pub fn failed(source: &mut Source, half: Deadline, end: Deadline) -> Failed {
     };
     failed.end = first(&failed.units, false).or_else(|| first(&failed.units, true)).unwrap_or_default();
     if failed.units.iter().any(is_cause) {
-        failed.units.retain(is_cause);
+        while let Some(at) = failed.units.iter().position(|unit| !is_cause(unit)) {
+            failed.units.remove(at);
+        }
     }
     for unit in &mut failed.units {
         let unit_hash = hash(&unit.name);

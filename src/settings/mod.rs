@@ -981,8 +981,7 @@ fn start_of(key: &[u8]) -> &str {
 /// Says that there is no such setting; returns the one that is meant, as far as can be told.
 fn warn_unknown(name: &[u8], warnings: &mut Warnings) -> Option<&'static Key> {
     let squashed_name = squashed(name);
-    let of = |key: &'static Key| Some((distance(&squashed_name, &squashed(key.name.as_bytes()))?, key));
-    let near = KEYS.iter().filter_map(of).min_by_key(|(d, _)| *d);
+    let near = nearest(&squashed_name, b"");
     // Farther than this, a proposal would only confuse.
     let near = near.filter(|(d, key)| *d <= 1 + key.name.len() / 5).map(|(_, key)| key);
     let shown = start_of(name);
@@ -1104,14 +1103,23 @@ fn near(key: &[u8]) -> Option<&'static Key> {
     // Most words are so far from all of ours that the beginning tells.
     let start = key.get(..key.len().min(SQUASHED_PREFIX.len())).unwrap_or_default();
     distance(start, SQUASHED_PREFIX).filter(|d| *d <= 4)?;
-    let distance_of = |known: &Key| {
+    nearest(&key, SQUASHED_PREFIX).filter(|(d, _)| *d <= 2).map(|(_, known)| known)
+}
+
+/// The setting whose name, behind `prefix`, is nearest to `squashed_name`, and how near it is.
+#[inline(never)]
+fn nearest(squashed_name: &[u8], prefix: &[u8]) -> Option<(usize, &'static Key)> {
+    let mut best = None;
+    for key in KEYS {
         let mut whole: Vec<u8, NAME_MAX> = Vec::new();
-        let _ = whole.extend_from_slice(SQUASHED_PREFIX);
-        let _ = whole.extend_from_slice(&squashed(known.name.as_bytes()));
-        distance(&key, &whole)
-    };
-    let nearest = KEYS.iter().filter_map(|known| Some((distance_of(known)?, known))).min_by_key(|(d, _)| *d);
-    nearest.filter(|(d, _)| *d <= 2).map(|(_, known)| known)
+        let _ = whole.extend_from_slice(prefix);
+        let _ = whole.extend_from_slice(&squashed(key.name.as_bytes()));
+        let distance = distance(squashed_name, &whole)?;
+        if best.is_none_or(|(least, _)| distance < least) {
+            best = Some((distance, key));
+        }
+    }
+    best
 }
 
 /// Whether a value is one of those that no secret is: a word of ours, or a short number.

@@ -76,7 +76,7 @@ impl AzureReport<'_> {
 }
 
 fn field(name: &str, value: &str, out: &mut dyn Sink) -> Result<(), Error> {
-    if !value.contains(['|', '"', '\n', '\r']) {
+    if !value.bytes().any(|b| matches!(b, b'|' | b'"' | b'\n' | b'\r')) {
         return put_all(out, &["|", name, "=", value]);
     }
     put_all(out, &["|\"", name, "="])?;

@@ -414,7 +414,9 @@ fn take_in(failed: &mut Failed, seen: &mut Seen, name: &Text<NAME_MAX>) {
 fn note_start(starting: &mut Vec<Text<NAME_MAX>, UNITS_MAX, u8>, name: &Text<NAME_MAX>, id: &[u8]) {
     let is_start = id == UNIT_STARTING;
     if is_start || [UNIT_STARTED, UNIT_FAILED, UNIT_FAILURE_RESULT, UNIT_STOPPED].contains(&id) {
-        starting.retain(|other| other != name);
+        if let Some(at) = starting.iter().position(|other| other == name) {
+            starting.remove(at);
+        }
         if is_start {
             // The ones that have been at it longest are told.
             let _ = starting.push(name.clone());

@@ -504,7 +504,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
             ssh_user.map_or(Ok(()), |name| ssh::describe(root, name, &settings, out))?;
             let unless = if fetches { ", unless rdreport-fallback.target is started" } else { "" };
             // Asked for again: what is borrowed by a closure is no constant for the compiler.
-            let acts = cfg!(feature = "action") && acts;
+            let acts = cfg!(feature = "recovery") && acts;
             if acts { put_all(out, &["    then: ", settings.action().as_str(), unless, "\n"]) } else { Ok(()) }
         });
     }

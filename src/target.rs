@@ -24,12 +24,12 @@ pub enum Kind {
 impl Kind {
     /// Whether it is a device or a file.
     pub fn is_device(self) -> bool {
-        cfg!(feature = "device") && self == Self::Device
+        cfg!(feature = "formats") && self == Self::Device
     }
 
     /// Whether it is no sink, but the configuration that is fetched.
     pub fn is_fetched(self) -> bool {
-        cfg!(feature = "fallback") && self == Self::Fetch
+        cfg!(feature = "recovery") && self == Self::Fetch
     }
 }
 
@@ -169,7 +169,7 @@ fn put_name(text: &str, out: &mut dyn FnMut(char) -> bool) -> bool {
 
 /// Reads a journal sink's URL. `?format=` and `?gzip=` are for us and not sent on, but for `put+`, whose query is signed.
 pub fn journal(value: &str, variables: &Variables<'_>, level: u8) -> Result<Target, NoTarget> {
-    if cfg!(feature = "device")
+    if cfg!(feature = "formats")
         && let Some(path) = value.strip_prefix("file:")
     {
         return device(path.strip_prefix("//").unwrap_or(path), variables);

@@ -553,7 +553,7 @@ fn tls(error: TlsError, cert: &CertFacts, out: &mut Text<'_>) {
             time(cert.not_after_s, out);
             out.str(", and it is ");
             time(cert.now_s, out);
-            out.str(if cfg!(feature = "clock") {
+            out.str(if cfg!(feature = "net-extra") {
                 " here; renew it, set the clock, or set rd.report.clock=lenient or rd.report.pin="
             } else {
                 " here; renew it, set the clock, or set rd.report.pin="

@@ -67,7 +67,7 @@ pub(super) fn prepare(root: &Root, settings: &Settings<'_>, state: State, local:
 }
 
 /// Whether the host is told by others, as [`prepare`] says.
-#[cfg(feature = "cloud-hyperv")]
+#[cfg(feature = "cloud-azure")]
 pub(super) fn is_left_to_others(cloud: &Cloud<'_>) -> bool {
     let is_none = matches!(cloud.local.exchange, Place::None);
     is_none && cloud.report.state == State::Succeeded && cloud.settings.platform.is_none()

@@ -9,16 +9,16 @@
 mod aws;
 #[cfg(feature = "cloud-azure")]
 mod azure;
-#[cfg(any(feature = "cloud-azure", feature = "cloud-hyperv"))]
+#[cfg(feature = "cloud-azure")]
 mod azure_report;
-#[cfg(any(feature = "cloud-azure", feature = "cloud-hyperv"))]
+#[cfg(feature = "cloud-azure")]
 mod exchange;
 #[cfg(feature = "cloud-gcp")]
 mod gcp;
-#[cfg(feature = "cloud-hyperv")]
+#[cfg(feature = "cloud-azure")]
 mod hyperv;
 pub mod json;
-#[cfg(any(feature = "cloud-azure", feature = "cloud-hyperv"))]
+#[cfg(feature = "cloud-azure")]
 pub mod kvp;
 #[cfg(feature = "cloud-notify")]
 mod notify;
@@ -109,7 +109,7 @@ impl Service {
 #[derive(Default)]
 pub struct Local {
     /// Where a record for the host goes, if the key-value exchange is here.
-    #[cfg(any(feature = "cloud-azure", feature = "cloud-hyperv"))]
+    #[cfg(feature = "cloud-azure")]
     exchange: exchange::Place,
     /// The address that DHCP gives for Azure's service.
     pub wire_server: Option<[u8; 4]>,
@@ -188,7 +188,7 @@ pub static SERVICES: &[Service] = &[
     azure::SERVICE,
     #[cfg(feature = "cloud-gcp")]
     gcp::SERVICE,
-    #[cfg(feature = "cloud-hyperv")]
+    #[cfg(feature = "cloud-azure")]
     hyperv::SERVICE,
     #[cfg(feature = "cloud-webhook")]
     webhook::MAAS,

@@ -59,7 +59,7 @@ const USUAL: &str = "http://169.254.169.254/";
 /// Where a platform's services tell the time, for a machine whose clock does not (`Date`, RFC 9110 section 6.6.1; any answer has it).
 pub fn clock(name: &str) -> Option<&'static str> {
     match name {
-        _ if !cfg!(feature = "clock") => None,
+        _ if !cfg!(feature = "net-extra") => None,
         "scaleway" => Some(SCALEWAY),
         _ => ON_LINK.split_ascii_whitespace().any(|known| known == name).then_some(USUAL),
     }

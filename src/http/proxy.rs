@@ -6,5 +6,5 @@ use crate::net::is_near;
 
 /// The proxy to go through to the server of `url`: none for what is on this machine or link, such as a cloud's metadata service.
 pub fn on_the_way<'a>(proxy: Option<Url<'a>>, url: &Url<'_>) -> Option<Url<'a>> {
-    proxy.filter(|_| cfg!(feature = "proxy") && !is_near(url.host))
+    proxy.filter(|_| cfg!(feature = "net-extra") && !is_near(url.host))
 }

@@ -7,7 +7,7 @@ pub mod data;
 pub mod file;
 pub mod files;
 pub mod format;
-#[cfg_attr(not(feature = "kmsg"), path = "without_kmsg.rs")]
+#[cfg_attr(not(feature = "formats"), path = "without_kmsg.rs")]
 mod kmsg;
 #[cfg(feature = "lz4")]
 mod lz4;

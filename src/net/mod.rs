@@ -179,7 +179,7 @@ fn attempt(
         Some(peers) => peers,
         None => match hosts::lookup(dial.root, host, port) {
             Some(peers) => peers,
-            None if !cfg!(feature = "dns") => return Err(NetError::NoLookup),
+            None if !cfg!(feature = "net-extra") => return Err(NetError::NoLookup),
             None => lookup::lookup(dial, host, port, deadline, watch)?,
         },
     };

@@ -148,12 +148,12 @@ impl Trust {
 
     /// Whether a time that was told would matter: neither for pinned keys nor where any certificate is accepted.
     pub fn looks_at_times(&self) -> bool {
-        cfg!(feature = "clock") && !self.0.is_pinned && !self.0.is_insecure
+        cfg!(feature = "net-extra") && !self.0.is_pinned && !self.0.is_insecure
     }
 
     /// Whether a time that was told would be used in place of the clock's, were it known.
     pub fn believes_dates(&self) -> bool {
-        cfg!(feature = "clock") && self.0.clock.is_lenient && self.0.clock.told_s == 0
+        cfg!(feature = "net-extra") && self.0.clock.is_lenient && self.0.clock.told_s == 0
     }
 
     /// Whether a server has told the time.

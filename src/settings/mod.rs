@@ -530,7 +530,7 @@ pub static KEYS: &[Key] = &built([
         value: "none|panic|reboot|poweroff",
         default: "none",
         help: "what is done after a failure was reported",
-        works: cfg!(feature = "action"),
+        works: cfg!(feature = "recovery"),
         secret: false,
         set: |s, v| {
             let action = Action::ALL.iter().find(|action| is(v, action.as_str()));
@@ -544,7 +544,7 @@ pub static KEYS: &[Key] = &built([
         value: "TIME",
         default: "0",
         help: "wait before the action",
-        works: cfg!(feature = "action"),
+        works: cfg!(feature = "recovery"),
         secret: false,
         set: |s, v| seconds(v).map(|v| s.action_delay_s = v),
     },
@@ -653,7 +653,7 @@ pub static KEYS: &[Key] = &built([
         value: "strict|lenient",
         default: "strict",
         help: "lenient: a clock that is ahead of the server's does not make its certificate expired",
-        works: cfg!(feature = "clock"),
+        works: cfg!(all(feature = "net-extra", feature = "tls")),
         secret: false,
         set: |s, v| {
             s.clock_lenient = match v {
@@ -671,7 +671,7 @@ pub static KEYS: &[Key] = &built([
         value: "URL",
         default: "none",
         help: "HTTP proxy, http://[user:password@]host:port; never used for link-local and loopback addresses",
-        works: cfg!(feature = "proxy"),
+        works: cfg!(feature = "net-extra"),
         secret: true,
         set: |s, v| text(&mut s.proxy, v),
     },
@@ -681,7 +681,7 @@ pub static KEYS: &[Key] = &built([
         value: "ADDRESS",
         default: "what the initramfs has",
         help: "nameserver; repeatable",
-        works: cfg!(feature = "dns"),
+        works: cfg!(feature = "net-extra"),
         secret: false,
         set: |s, v| push(&mut s.dns, v),
     },
@@ -721,7 +721,7 @@ pub static KEYS: &[Key] = &built([
         value: "URL",
         default: "none",
         help: "configuration to fetch on failure, for what rdreport-fallback.target starts",
-        works: cfg!(feature = "fallback"),
+        works: cfg!(feature = "recovery"),
         secret: true,
         set: |s, v| text(&mut s.fallback, v),
     },
@@ -731,7 +731,7 @@ pub static KEYS: &[Key] = &built([
         value: "HASH",
         default: "none",
         help: "its SHA-512, hexadecimal, with 'sha512-' before it or without",
-        works: cfg!(feature = "fallback"),
+        works: cfg!(feature = "recovery"),
         secret: false,
         set: |s, v| {
             // One that cannot be one is kept: it must not become none.
@@ -839,17 +839,17 @@ impl<'a> Settings<'a> {
 
     /// What is done in the end.
     pub fn action(&self) -> Action {
-        if cfg!(feature = "action") { self.action } else { Action::None }
+        if cfg!(feature = "recovery") { self.action } else { Action::None }
     }
 
     /// HTTP proxy.
     pub fn proxy(&self) -> Option<&'a str> {
-        self.proxy.filter(|_| cfg!(feature = "proxy"))
+        self.proxy.filter(|_| cfg!(feature = "net-extra"))
     }
 
     /// URL of a configuration to fetch on failure.
     pub fn fallback(&self) -> Option<&'a str> {
-        self.fallback.filter(|_| cfg!(feature = "fallback"))
+        self.fallback.filter(|_| cfg!(feature = "recovery"))
     }
 
     /// User to create on failure.

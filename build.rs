@@ -31,7 +31,7 @@ fn main() {
     write_roots();
 }
 
-/// Mozilla's root certificates as `src/net/roots.rs` reads them: of each the subject, the public key and the name constraints, each behind its
+/// Mozilla's root certificates as `src/net/tls/roots.rs` reads them: of each the subject, the public key and the name constraints, each behind its
 /// length in two bytes, little-endian. As a table of pointers, which `webpki-roots` offers, they take 8 KB more.
 #[cfg(feature = "roots")]
 fn write_roots() {

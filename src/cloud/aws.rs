@@ -1,7 +1,7 @@
 //! AWS CloudFormation: the handle of a wait condition by its presigned URL, or a resource of a stack by the instance's identity, which the
 //! instance metadata service (version 2) tells and CloudFormation takes in place of credentials (`CFN_V1`, as cfn-signal sends it).
 
-use super::{ANSWER_MAX, BODY_MAX, Cloud, Request, Service, When, is_passing, json, signal, whole};
+use crate::cloud::{ANSWER_MAX, BODY_MAX, Cloud, Request, Service, When, cfn, is_passing, json, whole};
 use crate::error::{CloudError, Error};
 use crate::http::client::Outcome;
 use crate::http::url::URL_MAX;
@@ -49,7 +49,7 @@ const FIELDS_MAX: usize = 2 * DOCUMENT_MAX + 1024;
 fn wait_condition(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
     let mut body = [0; BODY_MAX];
     let mut body = Text::new(&mut body);
-    signal::put(cloud, signal::CFN, &mut body)?;
+    cfn::put(cloud, cfn::CFN, &mut body)?;
     let url = cloud.url(CloudKey::AwsUrl)?;
     // It was signed for a request without a type.
     cloud.send_until_taken("PUT", &url, "", whole(&body)?.as_bytes(), false)
@@ -81,7 +81,7 @@ fn resource(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
             ("LogicalResourceId", resource),
             ("StackName", stack),
             ("UniqueId", whole(&instance)?),
-            ("Status", signal::status(cloud.report.state)),
+            ("Status", cfn::status(cloud.report.state)),
         ] {
             url.str("&").str(name).str("=");
             text::percent(value, &mut |c| {

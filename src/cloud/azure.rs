@@ -5,14 +5,15 @@
 //! away for minutes at the beginning of a machine's life, so this report has five. What the key-value exchange takes is written before the
 //! request: the host collects it when the report comes.
 
-use super::azure_report::{AGENT, AzureReport, fitting};
-use super::{BODY_MAX, Cloud, Local, Request, Service, When, exchange, is_passing, whole, xml};
+use crate::cloud::hyperv::pool;
+use crate::cloud::hyperv::report::{AGENT, AzureReport, fitting};
+use crate::cloud::{BODY_MAX, Cloud, Local, Request, Service, When, is_passing, whole, xml};
 use crate::error::{CloudError, Error, HttpError};
 use crate::http::client::Outcome;
-use crate::net::lines;
 use crate::settings::{Settings, State, States};
 use crate::sink::{Sink, put_all};
 use crate::sys::file::Root;
+use crate::sys::lines;
 use crate::sys::time::Deadline;
 use crate::text::{self, Text};
 
@@ -54,7 +55,7 @@ const READ_MS: u64 = 100;
 const READ_LAST_MS: u64 = 10_000;
 
 fn prepare(root: &Root, settings: &Settings<'_>, state: State, local: &mut Local) {
-    exchange::prepare(root, settings, state, local);
+    pool::prepare(root, settings, state, local);
     for place in LEASES {
         lines::files(root, place.as_bytes(), &mut |file| {
             lines::each(file, &mut |line| local.wire_server = local.wire_server.or_else(|| option_245(line)));
@@ -64,7 +65,7 @@ fn prepare(root: &Root, settings: &Settings<'_>, state: State, local: &mut Local
 
 fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
     // Most machines have none, and a report without it is one.
-    let _ = exchange::put(cloud);
+    let _ = pool::put(cloud);
     let mut base = [0; BASE_MAX];
     let mut base = Text::new(&mut base);
     base.str("http://");
@@ -92,7 +93,7 @@ fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
         "\r\n"
     );
     let result = cloud.again(is_worth_another_try, super::TRY_MS, &mut |cloud, number, until| {
-        let _ = exchange::serve(cloud, until.step_ms(READ_MS));
+        let _ = pool::serve(cloud, until.step_ms(READ_MS));
         let request =
             Request { method: "POST", url: url.as_str(), fields, body: body.as_bytes(), is_local: true, until };
         match cloud.ask(&request, &mut []) {
@@ -105,7 +106,7 @@ fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
         }
     });
     // Whether it does makes no difference to what this report ended with.
-    let _ = exchange::serve(cloud, cloud.deadline.step_ms(READ_LAST_MS));
+    let _ = pool::serve(cloud, cloud.deadline.step_ms(READ_LAST_MS));
     result
 }
 

@@ -2,7 +2,7 @@
 //! it only where the instance's or project's metadata has `enable-guest-attributes=TRUE` (403 otherwise), and is away (503) while the host
 //! is maintained.
 
-use super::{BODY_MAX, Cloud, Service, When, whole};
+use crate::cloud::{BODY_MAX, Cloud, Service, When, whole};
 use crate::error::Error;
 use crate::http::client::Outcome;
 use crate::settings::{State, States};

@@ -9,17 +9,13 @@
 mod aws;
 #[cfg(feature = "cloud-azure")]
 mod azure;
-#[cfg(feature = "cloud-azure")]
-mod azure_report;
-#[cfg(feature = "cloud-azure")]
-mod exchange;
+#[cfg(any(feature = "cloud-aws", feature = "cloud-openstack"))]
+mod cfn;
 #[cfg(feature = "cloud-gcp")]
 mod gcp;
 #[cfg(feature = "cloud-azure")]
-mod hyperv;
+pub mod hyperv;
 pub mod json;
-#[cfg(feature = "cloud-azure")]
-pub mod kvp;
 #[cfg(feature = "cloud-notify")]
 mod notify;
 #[cfg(feature = "cloud-openstack")]
@@ -29,26 +25,24 @@ mod packet;
 pub mod platform;
 #[cfg(feature = "cloud-scaleway")]
 mod scaleway;
-#[cfg(any(feature = "cloud-aws", feature = "cloud-openstack"))]
-mod signal;
 #[cfg(feature = "cloud-vmware")]
 mod vmware;
 #[cfg(feature = "cloud-webhook")]
 mod webhook;
 pub mod xml;
 
-use crate::credential;
+use crate::destination::{self, Variables};
 use crate::error::{CloudError, Error, HttpError, NetError};
 use crate::http::client::{Heard, Outcome, Taken};
 use crate::http::retry::is_transient;
 use crate::http::url::UrlText;
 use crate::report::{Report, member};
 use crate::settings::cmdline::{Word, Words, same_key};
+use crate::settings::secret;
 use crate::settings::{CloudKey, Settings, State, States};
 use crate::sink::{Sink, put_all};
 use crate::sys::file::Root;
 use crate::sys::time::Deadline;
-use crate::target::{self, Variables};
 use crate::text::{DECIMAL_MAX, Text, decimal, rfc3339};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -110,7 +104,7 @@ impl Service {
 pub struct Local {
     /// Where a record for the host goes, if the key-value exchange is here.
     #[cfg(feature = "cloud-azure")]
-    exchange: exchange::Place,
+    exchange: hyperv::pool::Place,
     /// The address that DHCP gives for Azure's service.
     pub wire_server: Option<[u8; 4]>,
     /// Whether this machine began with UEFI.
@@ -142,7 +136,7 @@ impl Secret {
         let text = if let Some(path) = value.strip_prefix('@') {
             root.read(path, &mut buf).unwrap_or_default()
         } else if let Some(name) = value.strip_prefix("cred:") {
-            credential::read(root, name, &mut buf).unwrap_or_default()
+            secret::read(root, name, &mut buf).unwrap_or_default()
         } else {
             value.as_bytes()
         };
@@ -350,7 +344,7 @@ impl Cloud<'_> {
     pub fn url(&self, key: CloudKey) -> Result<UrlText, Error> {
         let report = self.report;
         let variables = Variables { facts: report.facts, state: report.state, stage: report.stage };
-        let url = target::status(self.settings.cloud(key).unwrap_or_default(), &variables);
+        let url = destination::status(self.settings.cloud(key).unwrap_or_default(), &variables);
         url.map_err(|_| HttpError::BadUrl.into())
     }
 

@@ -1,10 +1,10 @@
 //! The socket on which a virtual machine's manager hears of its guest: the credential `vmm.notify_socket` of systemd, in the form of
 //! sd_notify(3). `READY=1` is systemd's own to say, at the end of the boot: this says `STATUS=`, and after a failure `EXIT_STATUS=`.
 
-use super::{Cloud, Local, NOTHING, Service, When, whole};
-use crate::credential;
+use crate::cloud::{Cloud, Local, NOTHING, Service, When, whole};
 use crate::error::{CloudError, Error, NetError};
 use crate::http::client::Outcome;
+use crate::settings::secret;
 use crate::settings::{Settings, State, States};
 use crate::sys::Errno;
 use crate::sys::file::Root;
@@ -60,7 +60,7 @@ const KINDS: [Kind; 3] = [Kind::Datagram, Kind::Packets, Kind::Stream];
 /// The address that this machine was given, if it was.
 pub(super) fn address(root: &Root) -> Option<Address> {
     let mut buf = [0; 64];
-    let from_file = credential::read(root, NAME, &mut buf).ok().and_then(parse);
+    let from_file = secret::read(root, NAME, &mut buf).ok().and_then(parse);
     from_file.or_else(|| {
         let mut table = vec![0; TABLE_MAX];
         TABLES.iter().find_map(|number| {

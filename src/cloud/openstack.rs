@@ -6,7 +6,7 @@
 //!
 //! The metadata do not hold the URL: it comes with the stack's user data, so the owner has to put it on the command line.
 
-use super::{BODY_MAX, Cloud, SECRET_MAX, Secret, Service, When, signal, whole};
+use crate::cloud::{BODY_MAX, Cloud, SECRET_MAX, Secret, Service, When, cfn, whole};
 use crate::error::{CloudError, Error};
 use crate::http::client::Outcome;
 use crate::settings::{CloudKey, State, States};
@@ -28,13 +28,13 @@ fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
     let url = cloud.url(CloudKey::OpenstackUrl)?;
     let form = cloud.settings.cloud(CloudKey::OpenstackSignal).or_else(|| form_of(&url)).ok_or(CloudError::NoForm)?;
     let (method, names) = match form {
-        "cfn" => ("PUT", signal::CFN),
-        "token" => ("POST", signal::HEAT),
-        _ => ("PUT", signal::HEAT),
+        "cfn" => ("PUT", cfn::CFN),
+        "token" => ("POST", cfn::HEAT),
+        _ => ("PUT", cfn::HEAT),
     };
     let mut body = [0; BODY_MAX];
     let mut body = Text::new(&mut body);
-    signal::put(cloud, names, &mut body)?;
+    cfn::put(cloud, names, &mut body)?;
     let mut fields = [0; SECRET_MAX + 128];
     let mut fields = Text::new(&mut fields);
     if form == "token" {

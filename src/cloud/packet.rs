@@ -5,8 +5,8 @@
 //! - Neither: the user state API of the public service. The machine's metadata says where: `user_state_url`, or beside `phone_home_url`,
 //!   as Ignition finds it. `running`, `succeeded` or `failed`, a message, and a code from 1000 to 1099.
 
-use super::platform::argument;
-use super::{ANSWER_MAX, BODY_MAX, Cloud, Request, Service, When, is_passing, json, whole};
+use crate::cloud::platform::argument;
+use crate::cloud::{ANSWER_MAX, BODY_MAX, Cloud, Request, Service, When, is_passing, json, whole};
 use crate::error::{CloudError, Error};
 use crate::http::client::Outcome;
 use crate::http::url::URL_MAX;

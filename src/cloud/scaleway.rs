@@ -1,6 +1,6 @@
 //! Scaleway: a machine says that it has booted. There is no word for anything else.
 
-use super::{Cloud, Service, When};
+use crate::cloud::{Cloud, Service, When};
 use crate::error::Error;
 use crate::http::client::Outcome;
 use crate::settings::{State, States};

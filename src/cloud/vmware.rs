@@ -1,11 +1,11 @@
 //! VMware: a variable of the guest's information, `guestinfo.rdreport.status`, which the owner reads through vSphere's API. It is set by a
 //! message over the hypervisor's port, as open-vm-tools' `vmtoolsd --cmd` does (its `lib/message`).
 
-use super::{BODY_MAX, Cloud, NOTHING, Service, When, whole};
+use crate::cloud::{BODY_MAX, Cloud, NOTHING, Service, When, whole};
 use crate::error::{CloudError, Error};
 use crate::http::client::Outcome;
 use crate::settings::{State, States};
-use crate::sys::backdoor::{Hypervisor, Registers};
+use crate::sys::vmware::{Hypervisor, Registers};
 use crate::text::Text;
 
 pub(super) const SERVICE: Service = Service {

@@ -3,7 +3,7 @@
 //!
 //! A clock that is wrong makes such a request look old. The server's `Date` then tells how wrong, as it does to cloud-init.
 
-use super::{BODY_MAX, Cloud, Request, SECRET_MAX, Secret, Service, TRY_MS, When, is_passing, whole};
+use crate::cloud::{BODY_MAX, Cloud, Request, SECRET_MAX, Secret, Service, TRY_MS, When, is_passing, whole};
 use crate::error::{CloudError, Error, HttpError};
 use crate::http::client::Outcome;
 use crate::report::{member, new_id};

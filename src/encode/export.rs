@@ -3,11 +3,11 @@
 //! Specification: systemd's JOURNAL_EXPORT_FORMATS, "Journal Export Format". A field is `NAME=value` and a line feed if it is printable
 //! text of one line; else the name alone, the length in 64 bits and little-endian, the value, a line feed. An empty line ends an entry.
 
-use super::{Buffer, IMPORTANT, LEFT_OUT};
+use crate::encode::{Buffer, IMPORTANT, LEFT_OUT};
 use crate::error::Error;
-use crate::journal::data::{Name, name};
 use crate::journal::file::Entry;
 use crate::journal::format::Id;
+use crate::journal::payload::{Name, name};
 use crate::journal::printable::Text;
 use crate::journal::source::Source;
 use crate::sink::Sink;

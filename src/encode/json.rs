@@ -4,11 +4,11 @@
 //! its bytes' numbers; a field that an entry has more than once is an array of values. The order of fields, which journalctl takes from a
 //! hash table, is the entry's own.
 
-use super::export::{BOOT_ID, cursor, decimal, id};
-use super::{Buffer, IMPORTANT, LEFT_OUT};
+use crate::encode::export::{BOOT_ID, cursor, decimal, id};
+use crate::encode::{Buffer, IMPORTANT, LEFT_OUT};
 use crate::error::Error;
-use crate::journal::data::{Field, MARK_MAX, mark};
 use crate::journal::file::Entry;
+use crate::journal::payload::{Field, MARK_MAX, mark};
 use crate::journal::printable::Text;
 use crate::journal::source::Source;
 use crate::sink::Sink;

@@ -7,8 +7,8 @@ mod short;
 mod tar;
 
 use crate::error::Error;
-use crate::journal::data::{IDENTIFIER, MESSAGE, Name, name};
 use crate::journal::file::Entry;
+use crate::journal::payload::{IDENTIFIER, MESSAGE, Name, name};
 use crate::journal::source::Source;
 use crate::sink::{Sink, copy};
 use crate::text::Text;

@@ -6,7 +6,7 @@
 //! a terminal.
 
 use crate::error::Error;
-use crate::journal::data::Output;
+use crate::journal::payload::Output;
 use crate::journal::printable::{Scan, Text};
 
 const ESCAPE: u8 = 0x1b;

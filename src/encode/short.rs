@@ -4,12 +4,12 @@
 //! message are indented, and a TAB is eight blanks. Colours and links are taken out of a message (`plain`), and no other control character
 //! is printed.
 
-use super::Buffer;
-use super::export::decimal;
-use super::plain::{Plain, TAB};
+use crate::encode::Buffer;
+use crate::encode::export::decimal;
+use crate::encode::plain::{Plain, TAB};
 use crate::error::Error;
-use crate::journal::data::{Field, IDENTIFIER, MESSAGE, Name, name};
 use crate::journal::file::Entry;
+use crate::journal::payload::{Field, IDENTIFIER, MESSAGE, Name, name};
 use crate::journal::printable::Text;
 use crate::journal::source::Source;
 use crate::sink::Sink;

@@ -2,7 +2,7 @@
 //!
 //! Specification: POSIX.1-2017 pax, "ustar Interchange Format". Secrets are not masked in it.
 
-use super::Buffer;
+use crate::encode::Buffer;
 use crate::error::Error;
 use crate::journal::source::Source;
 use crate::sink::Sink;

@@ -13,7 +13,7 @@ use crate::http::reason::{self, Secrets};
 use crate::http::retry::{self, Tries};
 use crate::http::url::{Url, UrlText, split_scheme};
 use crate::net::tls::Tls;
-use crate::net::trust::{CertFacts, Trust};
+use crate::net::tls::trust::{CertFacts, Trust};
 use crate::net::{Dial, Transport, is_near};
 use crate::sink::Sink;
 use crate::sys::time::Deadline;

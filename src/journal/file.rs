@@ -4,8 +4,8 @@
 //! at growing offsets, as a writer that only appends leaves them, so that no chain can loop. Where the chain is broken before all entries
 //! were found, the objects behind the last one are gone through one by one, which finds entries in the same order.
 
-use super::format::{self, ARRAY_LEN, ENTRY_LEN, Header, Id, OBJECT_LEN, Object};
-use super::window::{Bytes, WINDOW, Windows};
+use crate::journal::format::{self, ARRAY_LEN, ENTRY_LEN, Header, Id, OBJECT_LEN, Object};
+use crate::journal::window::{Bytes, WINDOW, Windows};
 use alloc::boxed::Box;
 
 /// Bytes of one file in which entries are looked for beyond the entry arrays: as large as journald makes a file by default. Holes and

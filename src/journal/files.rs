@@ -3,7 +3,7 @@
 //! Whoever logs decides what a journal holds. So the process that has all rights only lists folders and opens files here; what they hold
 //! is parsed by [`super::source::Source`], in a process that has given up its rights.
 
-use super::kmsg::Log;
+use crate::journal::kmsg::Log;
 use crate::sys::Errno;
 use crate::sys::file::{File, Folder, Root};
 use alloc::boxed::Box;

@@ -3,14 +3,13 @@
 //! [`source::Source`] is what the other modules use. Nothing here trusts what a file says: every offset is checked against the file,
 //! every chain can only go forward, and all memory is a handful of buffers of fixed size, whatever the journal holds.
 
-pub mod data;
+mod codec;
 pub mod file;
 pub mod files;
 pub mod format;
-#[cfg_attr(not(feature = "formats"), path = "without_kmsg.rs")]
+#[cfg_attr(not(feature = "formats"), path = "kmsg/disabled.rs")]
 mod kmsg;
-#[cfg(feature = "lz4")]
-mod lz4;
+pub mod payload;
 #[cfg(feature = "follow")]
 pub mod position;
 pub mod printable;
@@ -20,14 +19,6 @@ pub mod source;
 pub mod sync;
 pub mod units;
 pub mod window;
-#[cfg(feature = "xz")]
-mod xz;
-#[cfg(feature = "zstd")]
-mod zstd;
 
-#[cfg(test)]
-mod broken;
-#[cfg(test)]
-mod large;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,7 +1,7 @@
 //! How far a journal has been sent: the entries of each file, and the kernel's records. A file keeps its id when journald renames it.
 
-use super::files::FILES_MAX;
-use super::format::Id;
+use crate::journal::files::FILES_MAX;
+use crate::journal::format::Id;
 use alloc::vec::Vec;
 
 /// Files that are remembered: those that are read at once, and as many that are gone, or missed while they were being renamed.
@@ -16,7 +16,7 @@ pub const POSITIONS_LEN: usize = POSITIONS_MAX * POSITION_LEN + 1;
 #[derive(Default)]
 pub struct Positions {
     files: Vec<Position>,
-    /// See [`super::data::Data::key_lines`]: whether a private key that is being logged goes on at the place.
+    /// See [`crate::journal::payload::Data::key_lines`]: whether a private key that is being logged goes on at the place.
     pub key_lines: u8,
 }
 

@@ -1,6 +1,6 @@
 //! An entry that is in no journal file: one of the kernel's, or one of our own.
 
-use super::data::{Field, Unread};
+use crate::journal::payload::{Field, Unread};
 use crate::text::{DECIMAL_MAX, decimal};
 use alloc::vec::Vec;
 

@@ -9,8 +9,8 @@
 //! Everything is recognised by what lies before it. What has to be seen to be judged is held back: an URL's authority, the names in its
 //! query, and the first word of a value.
 
-use super::data::Output;
 use crate::error::Error;
+use crate::journal::payload::Output;
 use crate::settings::redact::CommandLine;
 use crate::settings::secrets::{Secrecy, may_end, secrecy};
 use crate::sink::copy;

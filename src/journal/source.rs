@@ -6,16 +6,16 @@
 //!
 //! Where no journal file is, the kernel's log is what there is.
 
-use super::data::{Data, Field, Name, Output, Unread};
-use super::file::{Entry, JournalFile, Step};
-use super::files::{Journal, Opened, Skipped};
-use super::format::{BadHeader, Header, Id};
-use super::kmsg::Kmsg;
-#[cfg(feature = "follow")]
-use super::position::Positions;
-use super::record::Record;
-use super::window::Bytes;
 use crate::error::{Error, JournalError};
+use crate::journal::file::{Entry, JournalFile, Step};
+use crate::journal::files::{Journal, Opened, Skipped};
+use crate::journal::format::{BadHeader, Header, Id};
+use crate::journal::kmsg::Kmsg;
+use crate::journal::payload::{Data, Field, Name, Output, Unread};
+#[cfg(feature = "follow")]
+use crate::journal::position::Positions;
+use crate::journal::record::Record;
+use crate::journal::window::Bytes;
 use crate::sys::Errno;
 use crate::sys::time::Deadline;
 use crate::text::Text;

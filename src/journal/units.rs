@@ -6,10 +6,10 @@
 //!
 //! A failure that ends provisioning is told from one that a boot survives: see [`Unit::ends_provisioning`].
 
-use super::data::{Field, IDENTIFIER, MESSAGE, Name, name};
-use super::file::Entry;
-use super::format::Id;
-use super::source::Source;
+use crate::journal::file::Entry;
+use crate::journal::format::Id;
+use crate::journal::payload::{Field, IDENTIFIER, MESSAGE, Name, name};
+use crate::journal::source::Source;
 use crate::sys::time::Deadline;
 use crate::text::{hex_digit, number};
 use heapless::{Vec, VecView};

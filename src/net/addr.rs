@@ -4,8 +4,8 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use heapless::Vec;
 
-use super::wait::Present;
 use crate::error::NetError;
+use crate::net::netlink::Present;
 use crate::sys::Errno;
 use crate::sys::sock::interface_index;
 use crate::text::{self, Text, hex};

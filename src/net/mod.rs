@@ -9,7 +9,7 @@ use crate::sys::Errno;
 use crate::sys::file::Root;
 use crate::sys::sock::Socket;
 use crate::sys::time::Deadline;
-use wait::{Present, Watch};
+use netlink::{Present, Watch};
 
 /// The `Debug` that rustls asks for in what it is given. Derived it would print keys, and be 4 KB that nobody calls.
 #[cfg(feature = "tls")]
@@ -24,37 +24,19 @@ macro_rules! debug_nothing {
 }
 
 mod addr;
-#[cfg(feature = "tls")]
-mod der;
 pub mod dns;
-mod hosts;
-pub mod lines;
-mod lookup;
-#[cfg(feature = "tls")]
-mod pem;
-#[cfg(feature = "tls")]
-mod provider;
-mod race;
-mod resolvers;
-#[cfg(feature = "tls")]
-mod roots;
+mod happy_eyeballs;
+mod netlink;
 pub mod tcp;
-#[cfg(feature = "tls")]
+#[cfg_attr(not(feature = "tls"), path = "tls/disabled.rs")]
 pub mod tls;
-#[cfg(feature = "tls")]
-pub mod trust;
-mod wait;
-#[cfg(not(feature = "tls"))]
-mod without_tls;
 
 pub use addr::{is_near, put_address};
-pub use resolvers::PLACES as NAMESERVER_PLACES;
-#[cfg(not(feature = "tls"))]
-pub use without_tls::{tls, trust};
+pub use dns::resolvers::PLACES as NAMESERVER_PLACES;
 
 /// The addresses by which others can reach this machine, as the kernel has them now.
-pub fn reachable() -> heapless::Vec<core::net::IpAddr, { wait::ADDRESSES_MAX }> {
-    wait::reachable()
+pub fn reachable() -> heapless::Vec<core::net::IpAddr, { netlink::ADDRESSES_MAX }> {
+    netlink::reachable()
 }
 
 /// A byte stream to one peer, plain or TLS. Used as `&mut dyn Transport`.
@@ -177,10 +159,10 @@ fn attempt(
     let mut peers = match addr::literal(host, port) {
         Some(peers) if peers.is_empty() => return Err(addr::missing(host)),
         Some(peers) => peers,
-        None => match hosts::lookup(dial.root, host, port) {
+        None => match dns::hosts::lookup(dial.root, host, port) {
             Some(peers) => peers,
             None if !cfg!(feature = "net-extra") => return Err(NetError::NoLookup),
-            None => lookup::lookup(dial, host, port, deadline, watch)?,
+            None => dns::lookup(dial, host, port, deadline, watch)?,
         },
     };
     let far = |peer: &core::net::SocketAddr| !addr::is_near_address(&peer.ip());
@@ -193,5 +175,5 @@ fn attempt(
         }
     }
     *is_far = peers.iter().any(far);
-    race::connect(&peers, deadline, watch)
+    happy_eyeballs::connect(&peers, deadline, watch)
 }

@@ -1,7 +1,7 @@
 //! A TCP connection as a [`Transport`]: bytes, deadlines, and peers that answer before they have read everything.
 
-use super::Transport;
 use crate::error::{Error, NetError};
+use crate::net::Transport;
 use crate::sys::Errno;
 use crate::sys::sock::{Ready, Socket, wait};
 use crate::sys::time::Deadline;
@@ -102,8 +102,8 @@ mod tests {
     fn pair() -> (Tcp, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peers = [listener.local_addr().unwrap()];
-        let watch = super::super::wait::Watch::new();
-        let socket = super::super::race::connect(&peers, Deadline::after_ms(5_000), &watch).unwrap();
+        let watch = crate::net::netlink::Watch::new();
+        let socket = crate::net::happy_eyeballs::connect(&peers, Deadline::after_ms(5_000), &watch).unwrap();
         (Tcp::new(socket), listener.accept().unwrap().0)
     }
 

@@ -6,12 +6,14 @@
 pub mod cmdline;
 pub mod dracut;
 pub mod redact;
+pub mod secret;
 pub mod secrets;
+pub mod ssh_key;
 
-use crate::accounts::is_name;
 use crate::error::Error;
-use crate::public_key::PublicKey;
+use crate::recovery::accounts::is_name;
 use crate::settings::cmdline::{Word, Words, same_key};
+use crate::settings::ssh_key::PublicKey;
 use crate::text;
 use heapless::{Vec, VecView};
 

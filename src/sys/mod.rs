@@ -5,9 +5,9 @@
 
 #[allow(unsafe_code)]
 pub mod alloc;
-#[allow(unsafe_code)]
-pub mod backdoor;
+pub mod build_date;
 pub mod file;
+pub mod lines;
 #[allow(unsafe_code)]
 pub mod machine;
 #[allow(unsafe_code)]
@@ -22,6 +22,8 @@ pub mod sock;
 #[allow(unsafe_code)]
 pub mod time;
 
+#[allow(unsafe_code)]
+pub mod vmware;
 #[allow(unsafe_code)]
 pub mod vsock;
 #[cfg(feature = "follow")]

@@ -1,6 +1,6 @@
 //! Random numbers: the kernel's, and what can be had when its generator is not ready, as early in a boot it may not be.
 
-use super::time;
+use crate::sys::time;
 use crate::sys::time::Deadline;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,8 @@
 //! Handshakes with OpenSSL: every suite with every kind of certificate, and each refusal.
 
 use super::*;
-use crate::net::pem::tests::file_of;
-use crate::net::trust::{Scan, scan};
+use crate::net::tls::pem::tests::file_of;
+use crate::net::tls::trust::{Scan, scan};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::cell::{Cell, RefCell};
@@ -384,11 +384,11 @@ fn certificates_of_version_1() {
 #[test]
 fn a_signature_by_another_key_is_none() {
     let der = rustls::pki_types::CertificateDer::from_pem_slice(&pem("v1")).unwrap();
-    let key = super::super::trust::Certificate::read(&der).unwrap().key;
+    let key = crate::net::tls::trust::Certificate::read(&der).unwrap().key;
     for scheme in [rustls::SignatureScheme::ECDSA_NISTP256_SHA256, rustls::SignatureScheme::RSA_PSS_SHA256] {
         for is_tls13 in [true, false] {
             assert_eq!(
-                crate::net::provider::verify(key, scheme, is_tls13, b"message", &[0x30, 6, 2, 1, 1, 2, 1, 1]),
+                crate::net::tls::crypto::verify(key, scheme, is_tls13, b"message", &[0x30, 6, 2, 1, 1, 2, 1, 1]),
                 None
             );
         }

@@ -11,7 +11,7 @@ use rdreport::settings::redact::{self, MASK};
 use rdreport::settings::{Settings, State, Warnings};
 use rdreport::sink::Sink;
 use rdreport::sys::file::Root;
-use rdreport::target::{self, Variables};
+use rdreport::destination::{self, Variables};
 use std::sync::OnceLock;
 
 fuzz_target!(|line: &[u8]| {

@@ -3,7 +3,7 @@
 
 use heapless::Vec;
 use libfuzzer_sys::fuzz_target;
-use rdreport::net::dns::{Kind, Query, answer};
+use rdreport::net::dns::message::{Kind, Query, answer};
 
 fuzz_target!(|message: &[u8]| {
     for kind in [Kind::A, Kind::Aaaa] {

@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rdreport::ignition::Scan;
-use rdreport::public_key::{LINE_MAX, PublicKey};
+use rdreport::recovery::ignition::Scan;
+use rdreport::settings::ssh_key::{LINE_MAX, PublicKey};
 
 fuzz_target!(|config: &[u8]| {
     let mut scan = Scan::default();

@@ -1,0 +1,3 @@
+//! Test vectors of others.
+
+mod wycheproof;

@@ -116,7 +116,7 @@ impl Variables<'_> {
             };
             put(before, out)?;
             match within {
-                Within::Url if !crate::text::percent(text, out) => return Err(NoTarget::TooLong),
+                Within::Url if !crate::escape::percent(text, out) => return Err(NoTarget::TooLong),
                 Within::Url => {}
                 Within::Path if !put_name(text, out) => return Err(NoTarget::TooLong),
                 Within::Path => {}

@@ -1,5 +1,7 @@
 //! The sentences that a person at a serial console reads: what happened, and which setting would change it.
 
+#[cfg(feature = "tls")]
+use crate::date::rfc3339;
 use crate::destination::NoTarget;
 use crate::error::{CloudError, Error, FallbackError, HttpError, JournalError, NO_CODE, NetError, TlsError};
 use crate::http::head::CODINGS;
@@ -16,8 +18,6 @@ use crate::sys::Errno;
 use crate::sys::file::NOT_OURS;
 use crate::sys::process::Ended;
 use crate::text::Text;
-#[cfg(feature = "tls")]
-use crate::text::rfc3339;
 use core::net::IpAddr;
 
 /// Says what an error means. `cert` is what the server's certificate says of itself, if one came.

@@ -17,10 +17,12 @@ extern crate alloc;
 
 pub mod cli;
 pub mod cloud;
+pub mod date;
 pub mod delivery;
 pub mod destination;
 pub mod encode;
 pub mod error;
+pub mod escape;
 pub mod explain;
 pub mod gzip;
 pub mod http;

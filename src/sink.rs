@@ -1,11 +1,20 @@
 //! Where bytes go: the one trait through which each stage of the stream writes into the next.
 
 use crate::error::Error;
+use crate::text::Text;
 
 /// Takes bytes in order. Used as `&mut dyn Sink` at module borders, so that the binary holds one copy of each stage.
 pub trait Sink {
     /// Takes all of `bytes`, or fails; after a failure nothing more may be written.
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error>;
+}
+
+impl Sink for Text<'_> {
+    /// Takes what fits, and never fails: see [`Text::is_cut`]. Pieces that are not UTF-8 are left out.
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.str(core::str::from_utf8(bytes).unwrap_or_default());
+        Ok(())
+    }
 }
 
 /// Writes `parts` one after the other.

@@ -3,12 +3,13 @@
 
 use crate::cloud::{ANSWER_MAX, BODY_MAX, Cloud, Request, Service, When, cfn, is_passing, json, whole};
 use crate::error::{CloudError, Error};
+use crate::escape;
 use crate::http::client::Outcome;
 use crate::http::url::URL_MAX;
 use crate::settings::{CloudKey, State, States};
 use crate::sink::Sink;
 use crate::sys::time::Deadline;
-use crate::text::{self, Text};
+use crate::text::Text;
 use alloc::vec;
 
 /// The handle of a wait condition.
@@ -84,14 +85,14 @@ fn resource(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
             ("Status", cfn::status(cloud.report.state)),
         ] {
             url.str("&").str(name).str("=");
-            text::percent(value, &mut |c| {
+            escape::percent(value, &mut |c| {
                 url.str(c.encode_utf8(&mut [0; 4]));
                 true
             });
         }
         url.str("&ContentType=JSON&Version=2010-05-15");
         fields.str("Authorization: CFN_V1 ");
-        text::base64(document, &mut fields)?;
+        escape::base64(document, &mut fields)?;
         fields.str(":");
         signature.split(u8::is_ascii_whitespace).try_for_each(|line| fields.put(line))?;
         fields.str("\r\n");

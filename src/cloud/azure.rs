@@ -9,13 +9,14 @@ use crate::cloud::hyperv::pool;
 use crate::cloud::hyperv::report::{AGENT, AzureReport, fitting};
 use crate::cloud::{BODY_MAX, Cloud, Local, Request, Service, When, is_passing, whole, xml};
 use crate::error::{CloudError, Error, HttpError};
+use crate::escape;
 use crate::http::client::Outcome;
 use crate::settings::{Settings, State, States};
 use crate::sink::{Sink, put_all};
 use crate::sys::file::Root;
 use crate::sys::lines;
 use crate::sys::time::Deadline;
-use crate::text::{self, Text};
+use crate::text::Text;
 
 pub(super) const SERVICE: Service = Service {
     name: "azure",
@@ -221,7 +222,7 @@ struct Json<'a>(&'a mut dyn Sink);
 
 impl Sink for Json<'_> {
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        text::json(bytes, self.0)
+        escape::json(bytes, self.0)
     }
 }
 
@@ -230,7 +231,7 @@ struct Xml<'a>(&'a mut dyn Sink);
 
 impl Sink for Xml<'_> {
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        text::xml(core::str::from_utf8(bytes).unwrap_or_default(), self.0)
+        escape::xml(core::str::from_utf8(bytes).unwrap_or_default(), self.0)
     }
 }
 

@@ -2,7 +2,8 @@
 //! deeper into itself. What is not JSON is noticed as far as the scan has to read.
 
 use crate::error::CloudError;
-use crate::text::{self, Text};
+use crate::escape;
+use crate::text::Text;
 
 /// Puts the string that is the member `name` of the outermost object into `out`.
 pub fn string(json: &[u8], name: &str, out: &mut Text<'_>) -> Result<(), CloudError> {
@@ -15,7 +16,7 @@ pub fn string(json: &[u8], name: &str, out: &mut Text<'_>) -> Result<(), CloudEr
         let is_it = scan.string()? == name.as_bytes();
         scan.take(b':')?;
         match (is_it, scan.peek()) {
-            (true, Some(b'"')) => return text::unjson(scan.string()?, out).ok_or(CloudError::NotJson),
+            (true, Some(b'"')) => return escape::unjson(scan.string()?, out).ok_or(CloudError::NotJson),
             (true, Some(_)) => return Err(CloudError::NoField),
             (true, None) => return Err(CloudError::NotJson),
             _ => scan.skip()?,

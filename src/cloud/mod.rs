@@ -31,6 +31,7 @@ mod vmware;
 mod webhook;
 pub mod xml;
 
+use crate::date::rfc3339;
 use crate::destination::{self, Variables};
 use crate::error::{CloudError, Error, HttpError, NetError};
 use crate::http::client::{Heard, Outcome, Taken};
@@ -43,7 +44,7 @@ use crate::settings::{CloudKey, Settings, State, States};
 use crate::sink::{Sink, put_all};
 use crate::sys::file::Root;
 use crate::sys::time::Deadline;
-use crate::text::{DECIMAL_MAX, Text, decimal, rfc3339};
+use crate::text::{DECIMAL_MAX, Text, decimal};
 use alloc::vec;
 use alloc::vec::Vec;
 use platform::{Found, Why};

@@ -110,6 +110,6 @@ fn metadata<'b>(cloud: &mut Cloud<'_>, answer: &'b mut [u8]) -> Result<&'b [u8],
 /// Begins an object with its first member.
 fn object(name: &str, value: &str, out: &mut Text<'_>) -> Result<(), Error> {
     put_all(out, &["{\"", name, "\":\""])?;
-    crate::text::json(value.as_bytes(), out)?;
+    crate::escape::json(value.as_bytes(), out)?;
     out.put(b"\"")
 }

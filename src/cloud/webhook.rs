@@ -5,6 +5,7 @@
 
 use crate::cloud::{BODY_MAX, Cloud, Request, SECRET_MAX, Secret, Service, TRY_MS, When, is_passing, whole};
 use crate::error::{CloudError, Error, HttpError};
+use crate::escape;
 use crate::http::client::Outcome;
 use crate::report::{member, new_id};
 use crate::settings::{CloudKey, State, States};
@@ -112,7 +113,7 @@ fn authorize(token: &str, time_s: u64, out: &mut Text<'_>) -> Result<(), Error> 
 }
 
 fn percent(value: &str, out: &mut Text<'_>) {
-    text::percent(value, &mut |c| {
+    escape::percent(value, &mut |c| {
         out.str(c.encode_utf8(&mut [0; 4]));
         true
     });

@@ -1,6 +1,7 @@
 //! Message heads (RFC 9112 sections 2 to 5): the request's is written, the answer's is read.
 
 use crate::error::{Error, HttpError};
+use crate::escape;
 use crate::http::body::Framing;
 use crate::http::url::Url;
 use crate::sink::{Sink, put_all};
@@ -117,7 +118,7 @@ fn put_host(url: &Url<'_>, without_port: bool, out: &mut dyn Sink) -> Result<(),
 /// Writes a field with basic credentials (RFC 7617).
 fn put_basic(name: &str, userinfo: &str, out: &mut dyn Sink) -> Result<(), Error> {
     put_all(out, &[name, ": Basic "])?;
-    text::base64(decode(userinfo, &mut [0; USERINFO_MAX]), out)?;
+    escape::base64(decode(userinfo, &mut [0; USERINFO_MAX]), out)?;
     put_all(out, &["\r\n"])
 }
 

@@ -1,10 +1,11 @@
 //! What a server says of its refusal: a short line out of the body of an answer, for a person at a console. It comes from elsewhere, and
 //! may repeat what was sent to it: only graphic characters are kept, and our own secrets are masked.
 
+use crate::escape;
 use crate::http::head::unpercent;
 use crate::http::url::Url;
 use crate::settings::redact::MASK;
-use crate::text::{self, Text, is_graphic};
+use crate::text::{Text, is_graphic};
 use alloc::string::String;
 use alloc::vec::Vec;
 use zeroize::Zeroizing;
@@ -48,7 +49,7 @@ impl Secrets {
                 let decoded: Zeroizing<Vec<u8>> = Zeroizing::new(all.get(start..).unwrap_or_default().to_vec());
                 all.push(b' ');
                 if url.userinfo == Some(part) {
-                    let _ = text::base64(&decoded, &mut Pushed(&mut all));
+                    let _ = escape::base64(&decoded, &mut Pushed(&mut all));
                     all.push(b' ');
                 }
             }
@@ -105,7 +106,7 @@ pub fn reason(code: &str, body: &[u8], secrets: &Secrets) -> String {
             let mut plain = [0; TEXT_MAX];
             let mut plain = Text::new(&mut plain);
             match body.first() {
-                Some(b'{' | b'[') if text::unjson(found, &mut plain).is_some() => {
+                Some(b'{' | b'[') if escape::unjson(found, &mut plain).is_some() => {
                     put_graphic(plain.as_bytes(), &mut line);
                 }
                 _ => put_graphic(found, &mut line),

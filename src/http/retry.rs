@@ -1,11 +1,12 @@
 //! What is tried again, and when: exponential backoff with jitter, or what the server asks for in `Retry-After` (RFC 9110 section 10.2.3).
 //! Nothing waits past the deadline of the whole.
 
+use crate::date::since_1970;
 use crate::error::{Error, HttpError, NetError, TlsError};
 use crate::sys::random;
 use crate::sys::sock::{self, Ready};
 use crate::sys::time::Deadline;
-use crate::text::{self, since_1970};
+use crate::text;
 use heapless::Vec;
 
 /// Milliseconds before the second try; before each further one twice as many.

@@ -2,9 +2,10 @@
 //! versions of it from 2.0.0 on. The file goes through a window, byte by byte, and nothing of it is kept but the string at hand, so its
 //! size does not matter; brackets are counted, not gone into.
 
+use crate::escape::unjson;
 use crate::settings::ssh_key::{LINE_MAX, PublicKey};
 use crate::sys::file::{File, Root};
-use crate::text::{Text, unjson};
+use crate::text::Text;
 use heapless::{String, Vec};
 
 /// Bytes of a configuration that are read: a second or so. Ignition itself keeps all of it in memory, several times.

@@ -1,6 +1,7 @@
 //! The status body: what is known of this machine and of how provisioning ended, as JSON. Its shape is `tests/status.schema.json`.
 
 use crate::error::Error;
+use crate::escape;
 use crate::http::client::Body;
 use crate::journal::units::Failed;
 use crate::settings::cmdline::{Words, same_key};
@@ -152,7 +153,7 @@ impl Report<'_> {
         }
         key("mac", out)?;
         list(&mut facts.mac.iter().map(String::as_str), out)?;
-        member("time", core::str::from_utf8(&text::rfc3339(facts.time_s)).ok(), out)?;
+        member("time", core::str::from_utf8(&crate::date::rfc3339(facts.time_s)).ok(), out)?;
         key("clock_trusted", out)?;
         out.put(if facts.clock_trusted { b"true" } else { b"false" })?;
         key("uptime_s", out)?;
@@ -241,7 +242,7 @@ pub fn member(name: &str, value: Option<&str>, out: &mut dyn Sink) -> Result<(),
 
 fn bytes(text: &[u8], out: &mut dyn Sink) -> Result<(), Error> {
     out.put(b"\"")?;
-    text::json(text, out)?;
+    escape::json(text, out)?;
     out.put(b"\"")
 }
 

@@ -17,6 +17,7 @@ use crate::delivery::{device, headers};
 use crate::destination::{self, Kind, NoTarget, Target, Variables};
 use crate::encode::{Format, Stats};
 use crate::error::{Error, JournalError, TlsError};
+use crate::escape;
 use crate::http::client::{Body, Heard, Outcome};
 use crate::http::proxy;
 use crate::http::url::Url;
@@ -43,7 +44,7 @@ use crate::sys::process::{self, Args, Child, Ended, Output, Stop, WORDS_MAX};
 use crate::sys::random;
 use crate::sys::sandbox::{self, Reach};
 use crate::sys::time::Deadline;
-use crate::text::{self, DECIMAL_MAX, Text, decimal};
+use crate::text::{DECIMAL_MAX, Text, decimal};
 use crate::{explain, gzip, output};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -1629,7 +1630,7 @@ fn line<'b>(words: &mut dyn FnMut(&mut Text<'_>), buf: &'b mut [u8; LINE_MAX]) -
     words(&mut raw);
     let mut line = Text::new(buf);
     line.str("rdreport: ");
-    let _ = text::graphic(raw.as_bytes(), false, &mut line);
+    let _ = escape::graphic(raw.as_bytes(), false, &mut line);
     // The line end takes the place of what would not have fitted.
     let len = line.as_bytes().len().min(LINE_MAX - 1);
     if let Some(end) = buf.get_mut(len) {
@@ -1651,7 +1652,7 @@ struct Shown(Output);
 
 impl Sink for Shown {
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        text::graphic(bytes, true, &mut self.0)
+        escape::graphic(bytes, true, &mut self.0)
     }
 }
 

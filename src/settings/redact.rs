@@ -6,10 +6,11 @@
 //! * Of any other value, userinfo, query and fragment of its URLs, what stands before an `@` and holds a colon, and options with such a
 //!   name (`password=` in `rootflags=`) are masked.
 
+use crate::error::Error;
+use crate::escape;
 use crate::settings::cmdline::{Words, same_key, split};
 use crate::settings::{KEYS, Key, is_nearly_ours, is_plain, our_name};
 use crate::sink::Sink;
-use crate::{error::Error, text};
 use heapless::Vec;
 
 /// What stands in place of a secret.
@@ -40,7 +41,7 @@ const SCHEMES: [&[u8]; 8] = [b"iscsi:", b"nbd:", b"nfs:", b"nfs4:", b"cifs:", b"
 
 /// Masks `line`, a whole kernel command line, and writes it into a JSON string's inside.
 pub fn line_as_json(line: &[u8], out: &mut dyn Sink) -> Result<(), Error> {
-    Mask::default().line(line.trim_ascii(), &mut |part| text::json(part, out))
+    Mask::default().line(line.trim_ascii(), &mut |part| escape::json(part, out))
 }
 
 /// Bytes of a word that are held until it ends. Of a longer one all but its name is masked. The kernel's log has no lines longer than

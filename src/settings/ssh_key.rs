@@ -4,7 +4,7 @@
 //! section 4, OpenSSH's PROTOCOL.u2f); a line that was cut therefore does not pass. Options before the type would change what the key may
 //! do, so a line that has any is none of ours.
 
-use crate::text::unbase64;
+use crate::escape::unbase64;
 
 /// Bytes of a line. dropbear reads no more than 4200, and RSA keys of 16384 bits take 2800.
 pub const LINE_MAX: usize = 4096;
@@ -76,7 +76,7 @@ mod tests {
             blob.extend_from_slice(string);
         }
         let mut text = Vec::new();
-        crate::text::base64(&blob, &mut text).unwrap();
+        crate::escape::base64(&blob, &mut text).unwrap();
         format!("{kind} {}", std::str::from_utf8(&text).unwrap())
     }
 

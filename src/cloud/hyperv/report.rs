@@ -2,11 +2,12 @@
 //! need it in quotation marks.
 
 use crate::cloud::Cloud;
+use crate::date::rfc3339;
 use crate::error::{CloudError, Error};
 use crate::report::Report;
 use crate::settings::State;
 use crate::sink::{Count, Sink, put_all};
-use crate::text::{DECIMAL_MAX, decimal, floor_char_boundary, rfc3339};
+use crate::text::{DECIMAL_MAX, decimal, floor_char_boundary};
 use heapless::String;
 
 /// The key of the report in the key-value exchange.

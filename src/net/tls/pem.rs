@@ -162,7 +162,7 @@ impl Block {
                 self.is_padded = true;
                 return;
             }
-            byte => crate::text::base64_value(byte).filter(|_| !self.is_padded && der.len() < BLOCK_MAX),
+            byte => crate::escape::base64_value(byte).filter(|_| !self.is_padded && der.len() < BLOCK_MAX),
         };
         let Some(six) = six else {
             self.is_broken = true;

@@ -731,7 +731,7 @@ impl Name {
 
 /// 32 bytes in base64 (RFC 4648 section 4), with the padding or without.
 fn base64_digest(text: &str) -> Option<[u8; 32]> {
-    crate::text::unbase64(text, &mut [0; 32])?.try_into().ok()
+    crate::escape::unbase64(text, &mut [0; 32])?.try_into().ok()
 }
 
 /// The first common name of a `Name` (RFC 5280 section 4.1.2.4), of whatever string type.
@@ -765,7 +765,7 @@ fn time(der: &mut Der<'_>) -> Option<u64> {
     };
     let (month, day) = (number(2)?, number(2)?);
     let (hour, minute, second) = (number(2)?, number(2)?, number(2)?);
-    crate::text::since_1970([year, month, day, hour, minute, second])
+    crate::date::since_1970([year, month, day, hour, minute, second])
 }
 
 #[cfg(test)]
@@ -825,7 +825,7 @@ mod tests {
     fn pins_in_both_notations() {
         let digest = Sha256::digest(b"a key");
         let mut text = Vec::new();
-        crate::text::base64(&digest, &mut text).unwrap();
+        crate::escape::base64(&digest, &mut text).unwrap();
         let text = std::str::from_utf8(&text).unwrap();
         let (colon, slashes) = (std::format!("sha256:{text}"), std::format!("sha256//{text}"));
         let two = std::format!("{slashes};{slashes}");

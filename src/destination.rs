@@ -245,6 +245,31 @@ fn put(text: &str, out: &mut dyn FnMut(char) -> bool) -> Result<(), NoTarget> {
     if text.chars().all(out) { Ok(()) } else { Err(NoTarget::TooLong) }
 }
 
+/// Says why a value names no sink.
+pub fn explain(why: NoTarget) -> &'static str {
+    match why {
+        NoTarget::Url(NotUrl::Scheme) => "is not a URL that begins with http:// or https://",
+        NoTarget::Url(NotUrl::Tls) => "asks for TLS, which this build does not have; use http://",
+        NoTarget::Url(NotUrl::Host) => "has no valid host",
+        NoTarget::Url(NotUrl::Port) => "has no valid port",
+        NoTarget::Url(NotUrl::Character) => "holds white space or a control character",
+        NoTarget::Later => "asks for a transport that this build does not speak",
+        NoTarget::TooLong => "is too long once its variables are replaced",
+        NoTarget::Variable => "holds a ${variable} that is not known",
+        NoTarget::Path => "has no path from / on behind file:",
+        NoTarget::Hash => {
+            "is not fetched: rd.report.fallback.sha512= is not a SHA-512 (128 hexadecimal digits, with sha512- before or without)"
+        }
+        NoTarget::OneObject => {
+            "cannot be sent in parts while it grows: put+ makes one object, and ?format=raw one archive; they are sent in the end alone"
+        }
+        NoTarget::RawSecrets => {
+            "asks for files as they are, in which no secret is masked; set rd.report.journal.redact=off"
+        }
+        NoTarget::Option => "has a ?format= or ?gzip= that this build does not know",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

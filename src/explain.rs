@@ -2,23 +2,14 @@
 
 #[cfg(feature = "tls")]
 use crate::date::rfc3339;
-use crate::destination::NoTarget;
 use crate::error::{CloudError, Error, FallbackError, HttpError, JournalError, NO_CODE, NetError, TlsError};
 use crate::http::head::CODINGS;
-use crate::http::url::NotUrl;
+use crate::net::NAMESERVER_PLACES;
 use crate::net::tls::trust::CertFacts;
-use crate::net::{self, NAMESERVER_PLACES};
-use crate::recovery::accounts::NotAdded;
-use crate::recovery::action::Step;
-use crate::recovery::ssh::{self, NotOpened, Opened, Server};
-use crate::recovery::systemd::Started;
-use crate::run::interlock::Refused;
-use crate::settings::{Action, State};
 use crate::sys::Errno;
 use crate::sys::file::NOT_OURS;
 use crate::sys::process::Ended;
 use crate::text::Text;
-use core::net::IpAddr;
 
 /// Says what an error means. `cert` is what the server's certificate says of itself, if one came.
 pub fn error(error: Error, cert: &CertFacts, out: &mut Text<'_>) {
@@ -91,193 +82,11 @@ pub fn proxy(e: Error, out: &mut Text<'_>) {
     out.str("; check rd.report.proxy=");
 }
 
-/// Says why a value names no sink.
-pub fn no_target(why: NoTarget) -> &'static str {
-    match why {
-        NoTarget::Url(NotUrl::Scheme) => "is not a URL that begins with http:// or https://",
-        NoTarget::Url(NotUrl::Tls) => "asks for TLS, which this build does not have; use http://",
-        NoTarget::Url(NotUrl::Host) => "has no valid host",
-        NoTarget::Url(NotUrl::Port) => "has no valid port",
-        NoTarget::Url(NotUrl::Character) => "holds white space or a control character",
-        NoTarget::Later => "asks for a transport that this build does not speak",
-        NoTarget::TooLong => "is too long once its variables are replaced",
-        NoTarget::Variable => "holds a ${variable} that is not known",
-        NoTarget::Path => "has no path from / on behind file:",
-        NoTarget::Hash => {
-            "is not fetched: rd.report.fallback.sha512= is not a SHA-512 (128 hexadecimal digits, with sha512- before or without)"
-        }
-        NoTarget::OneObject => {
-            "cannot be sent in parts while it grows: put+ makes one object, and ?format=raw one archive; they are sent in the end alone"
-        }
-        NoTarget::RawSecrets => {
-            "asks for files as they are, in which no secret is masked; set rd.report.journal.redact=off"
-        }
-        NoTarget::Option => "has a ?format= or ?gzip= that this build does not know",
-    }
-}
-
-/// Says why a state is not reported now.
-pub fn refused(state: State, why: Refused, out: &mut Text<'_>) {
-    out.str("'").str(state.as_str());
-    match why {
-        Refused::Done => out.str("' was reported before; --force reports it again"),
-        Refused::Busy => out.str("' is being reported by another run"),
-        Refused::Over(end) => {
-            out.str("' is not sent: '").str(end.as_str()).str("' was reported, or began to be; --force sends it anyway")
-        }
-    };
-}
-
-/// Says why success is not reported: a unit that failed, or a failure that was reported.
-pub fn no_success(unit: Option<&str>, out: &mut Text<'_>) {
-    out.str("'succeeded' is refused: ");
-    match unit {
-        Some(unit) => out.str(unit).str(" failed"),
-        None => out.str("a failure was reported, or began to be"),
-    };
-    out.str("; once it is repaired, use --force");
-}
-
-/// What there is to be said of a sink while the journal grows.
-#[cfg(feature = "follow")]
-pub enum Event<'e> {
-    /// It cannot be delivered to: how the process ended, and what that said.
-    Down(Result<Ended, Errno>, &'e str),
-    /// It can again.
-    Up,
-    /// The end: parts and entries delivered, and whether these are all.
-    End(u64, u64, bool),
-}
-
-/// Says what there is to be said of a journal that is sent while it grows.
-#[cfg(feature = "follow")]
-pub fn followed(event: &Event<'_>, out: &mut Text<'_>) {
-    match event {
-        Event::Down(how, said) => {
-            match how {
-                Ok(Ended::Exit(_)) if !said.is_empty() => out.str(said),
-                Ok(how) => ended("not delivered", *how, out),
-                Err(e) => no_process("not delivered", *e, out),
-            };
-            out.str("; it is tried again, without a further word, with what comes until then")
-        }
-        Event::Up => out.str("it is delivered again"),
-        Event::End(parts, entries, is_whole) => {
-            out.str(if *is_whole { "delivered to the end (" } else { "not delivered to the end (of it: " });
-            out.dec(*parts).str(" parts, ").dec(*entries).str(" entries)")
-        }
-    };
-}
-
 /// Says that no process could be made.
 pub fn no_process<'a, 'b>(not_done: &str, e: Errno, out: &'a mut Text<'b>) -> &'a mut Text<'b> {
     out.str(not_done).str(": no process can be made for it: ");
     errno(e, out);
     out
-}
-
-/// Says what is about to be done with the machine.
-pub fn action(action: Action, step: Step, out: &mut Text<'_>) {
-    out.str("rd.report.action=").str(action.as_str());
-    match step {
-        Step::Soon(1) => out.str(" in 1 second; any key stops it"),
-        Step::Soon(seconds) => out.str(" in ").dec(seconds.into()).str(" seconds; any key stops it"),
-        Step::Stopped => out.str(": stopped"),
-        Step::Now => out.str(" now"),
-        Step::Superseded => out.str(" is not done: it would end what rdreport-fallback.target does"),
-        Step::Would => out.str(" now, were this not below --root"),
-        Step::Refused(e) => {
-            out.str(": the kernel refused: ");
-            errno(e, out);
-            out
-        }
-    };
-}
-
-/// Says what became of the SSH user, and at which of `addresses` it can be reached.
-pub fn ssh(name: &str, opened: &Result<Opened, NotOpened>, addresses: &[IpAddr], out: &mut Text<'_>) {
-    out.str("rd.report.ssh=").str(name).str(": ");
-    let opened = match opened {
-        Ok(opened) => opened,
-        Err(why) => {
-            out.str("no user is made: ");
-            return not_opened(*why, out);
-        }
-    };
-    out.str("user ").str(name);
-    match opened.keys {
-        Some(1) => out.str(" is made with 1 key"),
-        Some(keys) => out.str(" is made with ").dec(keys.into()).str(" keys"),
-        None => out.str(" was made by an earlier run"),
-    };
-    out.str(if opened.passed_over { ", and others that cannot be taken" } else { "" }).str("; ");
-    match opened.server {
-        None => {
-            out.str("nothing is started: there is no ").str(ssh::SERVERS).str(" here");
-        }
-        Some((Server::Unit(unit), result)) => started(unit.to_str().unwrap_or_default(), result, out),
-        Some((server, Started::Failed(ended))) => {
-            out.str(server.name()).str(" is not started: it ");
-            match ended {
-                Ended::Exit(status) => out.str("ended with status ").dec(status.into()),
-                _ => out.str("did not go into the background"),
-            };
-        }
-        Some((server, result)) => started(server.name(), result, out),
-    }
-    if let Some((_, Started::Now)) = opened.server {
-        for address in addresses {
-            out.str("; ssh ").str(name).str("@");
-            net::put_address(address, out);
-        }
-        out.str(if addresses.is_empty() { "; there is no address yet" } else { "" });
-    }
-}
-
-fn not_opened(why: NotOpened, out: &mut Text<'_>) {
-    let known = match why {
-        NotOpened::NotInitramfs => "this is no initramfs (/init or /etc/initrd-release)",
-        NotOpened::NoShell => "there is no /bin/sh",
-        NotOpened::NoKey(false) => "no key in rd.report.ssh.key= or in a configuration of Ignition's; set one",
-        NotOpened::NoKey(true) => "the keys in Ignition's configuration cannot be taken; set rd.report.ssh.key=",
-        NotOpened::NoAnswer => "Ignition's configuration cannot be read in time",
-        NotOpened::Broken => "the process that read Ignition's configuration broke off, or wrote no keys",
-        NotOpened::NotAdded(NotAdded::NoId) => "all numbers from 1000 on are taken",
-        NotOpened::NotAdded(NotAdded::Exists(file)) => {
-            out.str("there is one of this name in /etc/").str(file).str(", which stays as it is; choose another");
-            return;
-        }
-        NotOpened::NotAdded(NotAdded::TooLarge(file)) => {
-            out.str("/etc/").str(file).str(" is too large, or no file");
-            return;
-        }
-        NotOpened::NotAdded(NotAdded::File(file, e)) => {
-            out.str("/etc/").str(file).str(": ");
-            return errno(e, out);
-        }
-        NotOpened::Home(Errno::NOTDIR | Errno::LOOP) => {
-            "its home below /home would not be a folder, or a symbolic link"
-        }
-        NotOpened::Home(e) => {
-            out.str("its home below /home: ");
-            return errno(e, out);
-        }
-    };
-    out.str(known);
-}
-
-/// Says what became of starting a unit.
-pub fn started(unit: &str, started: Started, out: &mut Text<'_>) {
-    out.str(unit);
-    match started {
-        Started::Now => out.str(" is started"),
-        Started::Would => out.str(" is started, were this not below --root"),
-        Started::NoSystemd => out.str(" is not started: there is no systemctl here"),
-        Started::Failed(Ended::Exit(status)) => {
-            out.str(" is not started: systemctl ended with status ").dec(status.into())
-        }
-        Started::Failed(_) => out.str(" is not started: systemctl did not end by itself"),
-    };
 }
 
 /// Says what a system call's error means.

@@ -1,8 +1,8 @@
 //! The owner's header fields (`rd.report.header`): as they stand, from a file (`@/path`), or from a credential that systemd keeps for the
 //! initramfs or the system (`cred:NAME`; systemd.exec(5), "Credentials").
 
+use crate::destination;
 use crate::destination::{Variables, Within};
-use crate::explain;
 use crate::settings::secret;
 use crate::settings::{Settings, Warnings};
 use crate::sys::file::Root;
@@ -68,7 +68,7 @@ fn own_field(
             }
             fits
         };
-        variables.expand(value, Within::Text, &mut take).map_err(explain::no_target)?;
+        variables.expand(value, Within::Text, &mut take).map_err(destination::explain)?;
     }
     let text = lines.get(start..).unwrap_or_default();
     if text.is_empty() {

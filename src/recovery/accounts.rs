@@ -18,8 +18,6 @@ const TABLE_MAX: usize = 64 * 1024;
 const NEW_MAX: usize = 512;
 /// Numbers that are tried, from the first of people on (login.defs(5), `UID_MIN`).
 const IDS: core::ops::Range<u32> = 1000..2000;
-/// Longest name (systemd's "strict" rule, and useradd(8)).
-const NAME_MAX: usize = 31;
 /// Who is in this group may read the journal (systemd-journald.service(8)).
 const JOURNAL_GROUP: &[u8] = b"systemd-journal";
 /// What lckpwdf(3) locks.
@@ -55,15 +53,6 @@ pub struct User<'a> {
     pub home: &'a str,
     /// Path of the shell.
     pub shell: &'a str,
-}
-
-/// Whether a user that is made may be called so.
-pub fn is_name(name: &str) -> bool {
-    let is_letter = |b: u8| b.is_ascii_lowercase() || b == b'_';
-    name.bytes().next().is_some_and(is_letter)
-        && name.len() <= NAME_MAX
-        && name.bytes().all(|b| is_letter(b) || b.is_ascii_digit() || b == b'-')
-        && name != "root"
 }
 
 /// The files as they are, locked against others that change them (lckpwdf(3)).
@@ -258,6 +247,7 @@ fn is_made_of(entry: &[u8], parts: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::ssh_key::is_name;
 
     #[test]
     fn names() {

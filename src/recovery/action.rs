@@ -3,12 +3,14 @@
 //! A panic is for the hypervisor: with QEMU's pvpanic device (its `docs/specs/pvpanic`) it sees it as an event. Below `--root`, nothing
 //! is done but to write the letter into the `proc/sysrq-trigger` there.
 
+use crate::explain;
 use crate::settings::Action;
 use crate::sys::Errno;
 use crate::sys::file::Root;
 use crate::sys::machine::{self, Keys};
 use crate::sys::process::{Child, Stop};
 use crate::sys::time::Deadline;
+use crate::text::Text;
 use heapless::Vec;
 
 /// Milliseconds that the disks are given to take what is not written yet.
@@ -130,4 +132,22 @@ fn path(parts: &[&str]) -> Vec<u8, PATH_MAX> {
         let _ = path.extend_from_slice(part.as_bytes());
     }
     path
+}
+
+/// Says what is about to be done with the machine.
+pub fn explain(action: Action, step: Step, out: &mut Text<'_>) {
+    out.str("rd.report.action=").str(action.as_str());
+    match step {
+        Step::Soon(1) => out.str(" in 1 second; any key stops it"),
+        Step::Soon(seconds) => out.str(" in ").dec(seconds.into()).str(" seconds; any key stops it"),
+        Step::Stopped => out.str(": stopped"),
+        Step::Now => out.str(" now"),
+        Step::Superseded => out.str(" is not done: it would end what rdreport-fallback.target does"),
+        Step::Would => out.str(" now, were this not below --root"),
+        Step::Refused(e) => {
+            out.str(": the kernel refused: ");
+            explain::errno(e, out);
+            out
+        }
+    };
 }

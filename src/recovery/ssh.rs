@@ -4,6 +4,8 @@
 //! The order is such that a run that is killed leaves nothing that can be used: the keys, then the accounts, then the server.
 
 use crate::error::Error;
+use crate::explain;
+use crate::net;
 use crate::recovery::accounts::{Accounts, NotAdded, Place, User};
 use crate::recovery::ignition;
 use crate::recovery::systemd::{self, Started, start_alone};
@@ -16,10 +18,12 @@ use crate::sys::machine::is_initramfs;
 use crate::sys::process::{self, Child, Ended, Stop};
 use crate::sys::sandbox::{self, Reach};
 use crate::sys::time::Deadline;
+use crate::text::Text;
 use crate::text::{DECIMAL_MAX, decimal};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ffi::CStr;
+use core::net::IpAddr;
 use heapless::String;
 
 /// Where the user's home is made: it goes with the initramfs, and sshd's `StrictModes` takes it.
@@ -327,4 +331,76 @@ impl KeyList {
         let mut lines = self.lines.split(|b| *b == b'\n');
         lines.any(|line| line.strip_prefix(key).is_some_and(|comment| matches!(comment.first(), None | Some(b' '))))
     }
+}
+
+/// Says what became of the SSH user, and at which of `addresses` it can be reached.
+pub fn explain(name: &str, opened: &Result<Opened, NotOpened>, addresses: &[IpAddr], out: &mut Text<'_>) {
+    out.str("rd.report.ssh=").str(name).str(": ");
+    let opened = match opened {
+        Ok(opened) => opened,
+        Err(why) => {
+            out.str("no user is made: ");
+            return explain_error(*why, out);
+        }
+    };
+    out.str("user ").str(name);
+    match opened.keys {
+        Some(1) => out.str(" is made with 1 key"),
+        Some(keys) => out.str(" is made with ").dec(keys.into()).str(" keys"),
+        None => out.str(" was made by an earlier run"),
+    };
+    out.str(if opened.passed_over { ", and others that cannot be taken" } else { "" }).str("; ");
+    match opened.server {
+        None => {
+            out.str("nothing is started: there is no ").str(SERVERS).str(" here");
+        }
+        Some((Server::Unit(unit), result)) => systemd::explain(unit.to_str().unwrap_or_default(), result, out),
+        Some((server, Started::Failed(ended))) => {
+            out.str(server.name()).str(" is not started: it ");
+            match ended {
+                Ended::Exit(status) => out.str("ended with status ").dec(status.into()),
+                _ => out.str("did not go into the background"),
+            };
+        }
+        Some((server, result)) => systemd::explain(server.name(), result, out),
+    }
+    if let Some((_, Started::Now)) = opened.server {
+        for address in addresses {
+            out.str("; ssh ").str(name).str("@");
+            net::put_address(address, out);
+        }
+        out.str(if addresses.is_empty() { "; there is no address yet" } else { "" });
+    }
+}
+
+fn explain_error(why: NotOpened, out: &mut Text<'_>) {
+    let known = match why {
+        NotOpened::NotInitramfs => "this is no initramfs (/init or /etc/initrd-release)",
+        NotOpened::NoShell => "there is no /bin/sh",
+        NotOpened::NoKey(false) => "no key in rd.report.ssh.key= or in a configuration of Ignition's; set one",
+        NotOpened::NoKey(true) => "the keys in Ignition's configuration cannot be taken; set rd.report.ssh.key=",
+        NotOpened::NoAnswer => "Ignition's configuration cannot be read in time",
+        NotOpened::Broken => "the process that read Ignition's configuration broke off, or wrote no keys",
+        NotOpened::NotAdded(NotAdded::NoId) => "all numbers from 1000 on are taken",
+        NotOpened::NotAdded(NotAdded::Exists(file)) => {
+            out.str("there is one of this name in /etc/").str(file).str(", which stays as it is; choose another");
+            return;
+        }
+        NotOpened::NotAdded(NotAdded::TooLarge(file)) => {
+            out.str("/etc/").str(file).str(" is too large, or no file");
+            return;
+        }
+        NotOpened::NotAdded(NotAdded::File(file, e)) => {
+            out.str("/etc/").str(file).str(": ");
+            return explain::errno(e, out);
+        }
+        NotOpened::Home(Errno::NOTDIR | Errno::LOOP) => {
+            "its home below /home would not be a folder, or a symbolic link"
+        }
+        NotOpened::Home(e) => {
+            out.str("its home below /home: ");
+            return explain::errno(e, out);
+        }
+    };
+    out.str(known);
 }

@@ -5,6 +5,7 @@ use crate::sys::Errno;
 use crate::sys::file::Root;
 use crate::sys::process::{Child, Ended, Stop};
 use crate::sys::time::Deadline;
+use crate::text::Text;
 use core::ffi::CStr;
 
 /// Milliseconds that `systemctl` is given, which queues the job and does not wait for the unit, or a server to go into the background.
@@ -55,6 +56,20 @@ pub fn of(child: Result<Child, Errno>, stop: &Stop) -> Started {
         Err(_) => Ended::Exit(127),
     };
     if ended == Ended::Exit(0) { Started::Now } else { Started::Failed(ended) }
+}
+
+/// Says what became of starting a unit.
+pub fn explain(unit: &str, started: Started, out: &mut Text<'_>) {
+    out.str(unit);
+    match started {
+        Started::Now => out.str(" is started"),
+        Started::Would => out.str(" is started, were this not below --root"),
+        Started::NoSystemd => out.str(" is not started: there is no systemctl here"),
+        Started::Failed(Ended::Exit(status)) => {
+            out.str(" is not started: systemctl ended with status ").dec(status.into())
+        }
+        Started::Failed(_) => out.str(" is not started: systemctl did not end by itself"),
+    };
 }
 
 #[cfg(test)]

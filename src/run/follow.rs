@@ -6,7 +6,7 @@
 
 use crate::delivery::{DELIVERED, UNDELIVERED};
 use crate::error::{Error, JournalError};
-use crate::explain::Event;
+use crate::explain;
 use crate::http::client::{Heard, Outcome};
 use crate::http::retry;
 use crate::journal::files::{Journal, PLACES};
@@ -19,6 +19,7 @@ use crate::sys::process::{self, Child, Ended, Stop, WORDS_MAX};
 use crate::sys::sandbox::{self, Reach};
 use crate::sys::time::Deadline;
 use crate::sys::watch::{CHANGE, STOP, Watch};
+use crate::text::Text;
 use alloc::vec::Vec;
 
 /// Milliseconds between the first change and the part that it goes with: what is logged comes in bursts, and a part costs a connection.
@@ -371,4 +372,33 @@ pub fn follow(
         tell(number, Event::End(follower.parts, follower.entries, follower.is_whole));
     }
     followers.iter().all(|follower| follower.is_whole)
+}
+
+/// What there is to be said of a sink while the journal grows.
+pub enum Event<'e> {
+    /// It cannot be delivered to: how the process ended, and what that said.
+    Down(Result<Ended, Errno>, &'e str),
+    /// It can again.
+    Up,
+    /// The end: parts and entries delivered, and whether these are all.
+    End(u64, u64, bool),
+}
+
+/// Says what there is to be said of a journal that is sent while it grows.
+pub fn explain(event: &Event<'_>, out: &mut Text<'_>) {
+    match event {
+        Event::Down(how, said) => {
+            match how {
+                Ok(Ended::Exit(_)) if !said.is_empty() => out.str(said),
+                Ok(how) => explain::ended("not delivered", *how, out),
+                Err(e) => explain::no_process("not delivered", *e, out),
+            };
+            out.str("; it is tried again, without a further word, with what comes until then")
+        }
+        Event::Up => out.str("it is delivered again"),
+        Event::End(parts, entries, is_whole) => {
+            out.str(if *is_whole { "delivered to the end (" } else { "not delivered to the end (of it: " });
+            out.dec(*parts).str(" parts, ").dec(*entries).str(" entries)")
+        }
+    };
 }

@@ -251,6 +251,28 @@ fn bit(slot: usize) -> u32 {
     1u32.checked_shl(slot as u32).unwrap_or(0)
 }
 
+/// Says why a state is not reported now.
+pub fn explain_refused(state: State, why: Refused, out: &mut Text<'_>) {
+    out.str("'").str(state.as_str());
+    match why {
+        Refused::Done => out.str("' was reported before; --force reports it again"),
+        Refused::Busy => out.str("' is being reported by another run"),
+        Refused::Over(end) => {
+            out.str("' is not sent: '").str(end.as_str()).str("' was reported, or began to be; --force sends it anyway")
+        }
+    };
+}
+
+/// Says why success is not reported: a unit that failed, or a failure that was reported.
+pub fn explain_contradiction(unit: Option<&str>, out: &mut Text<'_>) {
+    out.str("'succeeded' is refused: ");
+    match unit {
+        Some(unit) => out.str(unit).str(" failed"),
+        None => out.str("a failure was reported, or began to be"),
+    };
+    out.str("; once it is repaired, use --force");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -29,6 +29,7 @@ use crate::journal::{self, units};
 use crate::net::tls::trust::{CertFacts, Scan, Trust, scan};
 use crate::net::{self, Dial};
 use crate::recovery::action::{self, Step};
+use crate::recovery::systemd;
 use crate::recovery::systemd::{Started, start_unit};
 use crate::recovery::{fallback, ssh};
 use crate::report::{Facts, Report, new_id};
@@ -294,7 +295,7 @@ impl<'a> Run<'a> {
 
 fn warn_no_target(key: &str, value: &str, why: NoTarget, warnings: &mut Warnings) {
     let mut buf = [0; LINE_MAX];
-    warnings.add(&[PREFIX, key, "=", shown(value, &mut buf), " ", explain::no_target(why)]);
+    warnings.add(&[PREFIX, key, "=", shown(value, &mut buf), " ", destination::explain(why)]);
 }
 
 /// A sink, and the setting that it comes from.
@@ -529,7 +530,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let mut lock = match Lock::take(root, state, boot_id, arguments.force, &mut id, &mut warnings) {
         Ok(lock) => lock,
         Err(why) => {
-            say(&mut |line| explain::refused(state, why, line));
+            say(&mut |line| interlock::explain_refused(state, why, line));
             return ALREADY;
         }
     };
@@ -562,7 +563,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     if state == State::Succeeded && !arguments.force {
         let (unit, _) = units::verdict(&found);
         if !unit.is_empty() || interlock::is_begun(root, State::Failed, boot_id) {
-            say(&mut |line| explain::no_success(Some(unit).filter(|unit| !unit.is_empty()), line));
+            say(&mut |line| interlock::explain_contradiction(Some(unit).filter(|unit| !unit.is_empty()), line));
             lock.settle(false);
             return UNDELIVERED;
         }
@@ -613,7 +614,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     let mut is_superseded = lock.has_sent(fallback::STARTED);
     if !is_superseded && fallback.is_some_and(|number| lock.has_sent(number)) {
         let started = start_unit(root, c"rdreport-fallback.target", &stop);
-        let mut words = |line: &mut Text<'_>| explain::started("rdreport-fallback.target", started, line);
+        let mut words = |line: &mut Text<'_>| systemd::explain("rdreport-fallback.target", started, line);
         is_superseded = matches!(started, Started::Now | Started::Would);
         if is_superseded {
             lock.sent(fallback::STARTED);
@@ -627,11 +628,11 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     // Now that there is a network, if there is to be one.
     if let Some((name, opened)) = &opened {
         let addresses = net::reachable();
-        say_at_last(root, &mut |line| explain::ssh(name, opened, &addresses, line));
+        say_at_last(root, &mut |line| ssh::explain(name, opened, &addresses, line));
     }
     // What cannot be used as it is set cannot be delivered by another run either.
     lock.settle(undelivered == bad);
-    let mut tell = |step| say(&mut |line| explain::action(settings.action(), step, line));
+    let mut tell = |step| say(&mut |line| action::explain(settings.action(), step, line));
     if acts && is_superseded {
         tell(Step::Superseded);
     } else if acts {
@@ -826,15 +827,15 @@ fn follow(root: &Root) -> u8 {
         out.extend_from_slice(said.get(..len).unwrap_or_default());
         follow::answer(&result, &delivery.heard, positions, key_lines, stats.entries, out)
     };
-    let mut tell = |number: usize, event: explain::Event<'_>| {
+    let mut tell = |number: usize, event: follow::Event<'_>| {
         let Some(sink) = sinks.get(number) else { return };
         let mut print = |line: &mut Text<'_>| {
             Job::Sink(sink).put_name(line);
             line.str(": ");
-            explain::followed(&event, line);
+            follow::explain(&event, line);
         };
         match event {
-            explain::Event::Up | explain::Event::End(.., true) => say(&mut print),
+            follow::Event::Up | follow::Event::End(.., true) => say(&mut print),
             _ => say_at_last(root, &mut print),
         }
     };

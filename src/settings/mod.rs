@@ -11,9 +11,9 @@ pub mod secrets;
 pub mod ssh_key;
 
 use crate::error::Error;
-use crate::recovery::accounts::is_name;
 use crate::settings::cmdline::{Word, Words, same_key};
 use crate::settings::ssh_key::PublicKey;
+use crate::settings::ssh_key::is_name;
 use crate::text;
 use heapless::{Vec, VecView};
 

@@ -62,6 +62,18 @@ fn is_blob(blob: &[u8], kind: &str, strings: usize) -> bool {
     rest.is_empty()
 }
 
+/// Longest name (systemd's "strict" rule, and useradd(8)).
+pub const USER_MAX: usize = 31;
+
+/// Whether a user that is made may be called so.
+pub fn is_name(name: &str) -> bool {
+    let is_letter = |b: u8| b.is_ascii_lowercase() || b == b'_';
+    name.bytes().next().is_some_and(is_letter)
+        && name.len() <= USER_MAX
+        && name.bytes().all(|b| is_letter(b) || b.is_ascii_digit() || b == b'-')
+        && name != "root"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

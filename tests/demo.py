@@ -47,7 +47,7 @@ def picture(text):
     rows = []
     for number, line in enumerate(lines):
         style = "p" if line.startswith("$ ") else "r" if line.startswith("rdreport: ") else "h" if line.startswith("---") else "t"
-        rows.append(f'<text class="{style}" x="{2 * WIDTH}" y="{(number + 2) * HEIGHT - 4}">{html.escape(line)}</text>')
+        rows.append(f'<text xml:space="preserve" class="{style}" x="{2 * WIDTH}" y="{(number + 2) * HEIGHT - 4}">{html.escape(line)}</text>')
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
         "<style>text { font: 13px ui-monospace, Menlo, Consolas, monospace; white-space: pre; fill: #d0d7de }"

@@ -48,14 +48,14 @@ pub fn measure(root: &Path, binary: &Path) -> Result<Vec<(&'static str, u64)>, S
     run("valgrind (apt-get install valgrind)", Command::new("valgrind").arg("--version").stdout(Stdio::null()))?;
     let folder = Folder::new()?;
     let log = folder.0.join("tools.log");
-    run("tests/pki.sh", Command::new("sh").arg(root.join("tests/pki.sh")).arg(&folder.0))?;
+    run("tests/harness/pki.sh", Command::new("sh").arg(root.join("tests/harness/pki.sh")).arg(&folder.0))?;
     let tree = folder.0.join("root");
     let journals = tree.join("run/log/journal/0123456789abcdef0123456789abcdef");
     for made in [&journals, &tree.join("proc")] {
         fs::create_dir_all(made).map_err(|e| format!("{}: {e}", made.display()))?;
     }
     let copied = fs::copy(folder.0.join("ca.pem"), tree.join("ca.pem"));
-    copied.map_err(|e| format!("ca.pem of tests/pki.sh: {e}"))?;
+    copied.map_err(|e| format!("ca.pem of tests/harness/pki.sh: {e}"))?;
     run(
         "zstd",
         Command::new("zstd").args(["-q", "-d", "-o"]).arg(journals.join("system.journal")).arg(root.join(JOURNAL)),

@@ -113,13 +113,13 @@ impl Transport for Meddling {
     }
 }
 
-/// The folder with the certificates of `tests/pki.sh`.
+/// The folder with the certificates of `tests/harness/pki.sh`.
 fn pki() -> &'static PathBuf {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| {
         let dir = std::env::temp_dir().join(std::format!("rdreport-pki-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pki.sh");
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/harness/pki.sh");
         let status = Command::new("sh").arg(script).arg(&dir).status().unwrap();
         assert!(status.success(), "see {}/pki.log", dir.display());
         dir

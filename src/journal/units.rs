@@ -110,6 +110,8 @@ pub struct Failed {
     pub end: Text<NAME_MAX>,
     /// Whether the deadline came before the journal's end: then units may have failed that are not known.
     pub is_late: bool,
+    /// Whether the journal could not be opened at all.
+    pub is_unreadable: bool,
 }
 
 /// Where the last entries of a unit are.
@@ -566,12 +568,24 @@ pub type Complaints<'c> = dyn FnMut(&mut dyn FnMut(&str)) + 'c;
 pub const ENCODED_MAX: usize = 56 * 1024;
 /// Complaints that are passed on.
 const COMPLAINTS_MAX: usize = 8;
+/// Flag of an encoded [`Failed`]: the time was over before all was looked at.
+pub const LATE: u8 = 1;
+/// Flag of an encoded [`Failed`]: the journal could not be opened.
+pub const UNREADABLE: u8 = 2;
 
 impl Failed {
     /// As bytes, for the processes that report it, with what could not be read of the journal: `for_each` passes on each complaint.
     pub fn encode(&self, for_each: &mut Complaints<'_>, out: &mut alloc::vec::Vec<u8>) {
-        out.push(self.is_late.into());
+        out.push(u8::from(self.is_late) * LATE + u8::from(self.is_unreadable) * UNREADABLE);
         put(&self.end, out);
+        let mut left = COMPLAINTS_MAX;
+        for_each(&mut |complaint| {
+            if left > 0 && !complaint.is_empty() {
+                left = left.saturating_sub(1);
+                put(complaint.as_bytes(), out);
+            }
+        });
+        put(b"", out);
         put(&self.ignition, out);
         out.push(self.units.len() as u8);
         for unit in &self.units {
@@ -586,31 +600,23 @@ impl Failed {
         }
         out.push(self.starting.len() as u8);
         self.starting.iter().for_each(|name| put(name, out));
-        let mut left = COMPLAINTS_MAX;
-        for_each(&mut |complaint| {
-            if left > 0 {
-                left = left.saturating_sub(1);
-                put(complaint.as_bytes(), out);
-            }
-        });
     }
 
     /// What [`Failed::encode`] made; each complaint is given to `complain`. What is cut counts as late.
     pub fn decode(bytes: &[u8], complain: &mut dyn FnMut(&str)) -> Self {
         let mut failed = Self::default();
-        let mut from = Encoded(bytes);
-        if failed.read(&mut from).is_none() {
+        if failed.read(&mut Encoded(bytes), complain).is_none() {
             failed.is_late = true;
-        }
-        while let Some(complaint) = from.bytes() {
-            complain(core::str::from_utf8(complaint).unwrap_or_default());
         }
         failed
     }
 
-    fn read(&mut self, from: &mut Encoded) -> Option<()> {
-        self.is_late = from.byte()? != 0;
+    fn read(&mut self, from: &mut Encoded, complain: &mut dyn FnMut(&str)) -> Option<()> {
+        let flags = from.byte()?;
+        self.is_late = flags & LATE != 0;
+        self.is_unreadable = flags & UNREADABLE != 0;
         self.end = from.text()?;
+        from.complaints(complain)?;
         self.ignition = from.text()?;
         for _ in 0..from.byte()?.min(UNITS_MAX as u8) {
             let (name, result, status) = (from.text()?, from.text()?, from.bytes()?);
@@ -633,6 +639,15 @@ impl Failed {
 struct Encoded<'a>(&'a [u8]);
 
 impl<'a> Encoded<'a> {
+    fn complaints(&mut self, complain: &mut dyn FnMut(&str)) -> Option<()> {
+        loop {
+            match self.bytes()? {
+                b"" => return Some(()),
+                complaint => complain(core::str::from_utf8(complaint).unwrap_or_default()),
+            }
+        }
+    }
+
     fn byte(&mut self) -> Option<u8> {
         let (byte, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -657,14 +672,15 @@ fn put(bytes: &[u8], out: &mut alloc::vec::Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// The unit whose failure ends provisioning, and whether the look was late: what the process that makes the others needs to know of an
-/// encoded [`Failed`].
-pub fn verdict(bytes: &[u8]) -> (&str, bool) {
+/// Returns what the process that makes the others needs to know of an encoded [`Failed`]: the unit whose
+/// failure ends provisioning, and [`LATE`] and [`UNREADABLE`]. Passes on each complaint.
+pub fn verdict<'b>(bytes: &'b [u8], complain: &mut dyn FnMut(&str)) -> (&'b str, u8) {
     let mut from = Encoded(bytes);
-    let is_late = from.byte() != Some(0);
+    let flags = from.byte().unwrap_or(LATE);
     let end = from.bytes().and_then(|name| core::str::from_utf8(name).ok()).unwrap_or_default();
+    let _ = from.complaints(complain);
     // Any byte is printed on the console.
-    (if end.bytes().all(|b| b.is_ascii_graphic()) { end } else { "a unit" }, is_late)
+    (if end.bytes().all(|b| b.is_ascii_graphic()) { end } else { "a unit" }, flags)
 }
 
 #[cfg(test)]

@@ -561,7 +561,7 @@ fn report(root: &Root, arguments: &Arguments, state: State) -> u8 {
     };
     print_warnings(&warnings);
     if state == State::Succeeded && !arguments.force {
-        let (unit, _) = units::verdict(&found);
+        let (unit, _) = units::verdict(&found, &mut |_| {});
         if !unit.is_empty() || interlock::is_begun(root, State::Failed, boot_id) {
             say(&mut |line| interlock::explain_contradiction(Some(unit).filter(|unit| !unit.is_empty()), line));
             lock.settle(false);
@@ -1059,7 +1059,7 @@ fn look(
                 explain::error(Error::Journal(e), &CertFacts::default(), &mut text);
                 // An image without a journal is none of which something would be missing.
                 let is_unknown = e != JournalError::None;
-                let failed = units::Failed { is_late: is_unknown, ..units::Failed::default() };
+                let failed = units::Failed { is_unreadable: is_unknown, ..units::Failed::default() };
                 failed.encode(
                     &mut |complain| {
                         if is_sent || is_unknown {
@@ -1079,8 +1079,15 @@ fn look(
     match ended {
         Ok((Ended::Exit(DONE), len)) => {
             found.truncate(len);
-            if units::verdict(&found).1 {
-                why.str("the journal was not read to its end in time");
+            let mut complain = |complaint: &str| {
+                say(&mut |line| {
+                    line.str(complaint);
+                });
+            };
+            match units::verdict(&found, &mut complain).1 {
+                0 => {}
+                units::UNREADABLE => drop(why.str("the journal cannot be read")),
+                _ => drop(why.str("the journal was not read to its end in time")),
             }
         }
         Ok((ended, _)) => {

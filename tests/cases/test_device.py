@@ -8,7 +8,7 @@ import time
 import tty
 import unittest
 
-from harness import BINARY, PATIENCE, Root, sample
+from harness import BINARY, FIXTURES, PATIENCE, Root, sample
 from cases.test_journal import export, written
 
 LINE_MAX = 64768
@@ -39,7 +39,7 @@ class Device(unittest.TestCase):
 
     def test_no_line_is_longer_than_its_reader_takes(self):
         root = self.root(journal=None)
-        folder = os.path.join(os.path.dirname(__file__), "fixtures/layouts")
+        folder = os.path.join(FIXTURES, "layouts")
         name = sorted(n for n in os.listdir(folder) if n.endswith(".journal.zst"))[0]
         root.write("run/log/journal/m/system.journal", sample("layouts/" + name[:-4]))
         self.assertEqual(root.run("failed").returncode, 0)

@@ -27,11 +27,11 @@ fuzz_target!(|line: &[u8]| {
     let variables = Variables { facts: facts(), state: State::Failed, stage: Some("disks") };
     for value in settings.url.iter().chain(&settings.journal) {
         assert_masked(value);
-        if let Ok(url) = target::status(value, &variables) {
+        if let Ok(url) = destination::status(value, &variables) {
             assert!(Url::parse(&url).is_ok());
             assert_masked(&url);
         }
-        if let Ok(target) = target::journal(value, &variables, 6) {
+        if let Ok(target) = destination::journal(value, &variables, 6) {
             assert!(Url::parse(&target.url).is_ok());
             assert_masked(&target.url);
         }
@@ -51,7 +51,7 @@ impl Sink for Kept {
 /// This machine, which the variables of a sink are taken from.
 fn facts() -> &'static Facts {
     static FACTS: OnceLock<Facts> = OnceLock::new();
-    FACTS.get_or_init(|| Facts::gather(&Root::new(None).unwrap()))
+    FACTS.get_or_init(|| Facts::gather(&Root::new(None).unwrap(), b""))
 }
 
 /// What is shown of a URL holds neither its userinfo nor its query.

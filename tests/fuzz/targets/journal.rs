@@ -52,5 +52,13 @@ fuzz_target!(|content: &[u8]| {
         assert_eq!(ends[0], ends[1]);
         assert_eq!(sums[0].1, sums[1].1);
     }
-    units::failed(&mut source);
+    let failed = units::failed(&mut source, Deadline::NEVER, Deadline::NEVER);
+    // What one process finds, another reads.
+    let mut encoded = Vec::new();
+    failed.encode(&mut |_| {}, &mut encoded);
+    let again = units::Failed::decode(&encoded, &mut |_| {});
+    assert_eq!((again.is_late, again.units.len()), (failed.is_late, failed.units.len()));
+    // And what is no encoding is read to an end.
+    units::Failed::decode(content, &mut |_| {});
+    units::verdict(content, &mut |_| {});
 });

@@ -2,7 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rdreport::cloud::{json, kvp, xml};
+use rdreport::cloud::hyperv::device as kvp;
+use rdreport::cloud::{json, xml};
 use rdreport::text::Text;
 
 fuzz_target!(|data: &[u8]| {

@@ -3,6 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use rdreport::destination::{self, Variables};
 use rdreport::error::Error;
 use rdreport::http::url::Url;
 use rdreport::report::Facts;
@@ -11,14 +12,15 @@ use rdreport::settings::redact::{self, MASK};
 use rdreport::settings::{Settings, State, Warnings};
 use rdreport::sink::Sink;
 use rdreport::sys::file::Root;
-use rdreport::destination::{self, Variables};
 use std::sync::OnceLock;
 
 fuzz_target!(|line: &[u8]| {
     assert!(Words::new(line).count() <= line.len());
     let mut warnings = Warnings::default();
     let settings = Settings::parse(line, &mut warnings);
-    assert!(warnings.lines().all(|line| line.starts_with("rd.report.") || line.starts_with("the kernel command line ")));
+    assert!(
+        warnings.lines().all(|line| line.starts_with("rd.report.") || line.starts_with("the kernel command line "))
+    );
 
     let mut shown = Kept(Vec::new());
     redact::line_as_json(line, &mut shown).unwrap();

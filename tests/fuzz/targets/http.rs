@@ -89,7 +89,14 @@ type Ended = (Result<Outcome, Error>, Vec<u8>, UrlText);
 
 fn run(mut peer: Script<'_>, body: Given, is_whole: bool) -> Ended {
     let url = Url::parse("http://u:p@h:81/a/b?c").unwrap();
-    let fields = Fields { content_type: None, gzip: false, length: body.length(), report_id: "id", part: None, own: b"A: b\r\n" };
+    let fields = Fields {
+        content_type: None,
+        gzip: false,
+        length: body.length(),
+        report_id: "id",
+        part: None,
+        own: b"A: b\r\n",
+    };
     let (mut keep, mut heard, mut body) = ([0; 1000], Heard::default(), body);
     let sent = body.0 as u64;
     let deadline = Deadline::after_ms(60_000);
@@ -115,7 +122,8 @@ fuzz_target!(|input: &[u8]| {
     let units = |low: &u8, high: &u8| 8 * usize::from(u16::from_le_bytes([*low, *high]));
     let body = || Given(if options & 1 == 0 { 5 } else { 100_000 }, options & 2 == 0);
     let piece = usize::from(*piece).max(1);
-    let script = |piece, speaks_after, deaf_after| Script { says, piece, speaks_after, deaf_after, heard: 0, received: 0 };
+    let script =
+        |piece, speaks_after, deaf_after| Script { says, piece, speaks_after, deaf_after, heard: 0, received: 0 };
     let _ = run(script(piece, units(a, b), units(c, d)), body(), options & 4 != 0);
     let late = |piece| run(script(piece, usize::MAX, usize::MAX), body(), options & 4 != 0);
     assert_eq!(late(piece), late(usize::MAX));

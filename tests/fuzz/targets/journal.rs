@@ -45,7 +45,8 @@ fuzz_target!(|content: &[u8]| {
     let (path, root) = folder();
     std::fs::write(path, content).unwrap();
     let Ok(mut source) = Source::new(Journal::open(root).take(root), true, Deadline::after_ms(60_000)) else { return };
-    for (format, redact) in [(Format::Export, false), (Format::Json, true), (Format::Short, true), (Format::Raw, false)] {
+    for (format, redact) in [(Format::Export, false), (Format::Json, true), (Format::Short, true), (Format::Raw, false)]
+    {
         source.restart(redact);
         let mut sums = [Sum(0, 0), Sum(0, 0)];
         let ends = sums.each_mut().map(|sum| stream(&mut source, format, None, sum).map(|stats| stats.entries));

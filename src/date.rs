@@ -1,15 +1,17 @@
-//! Dates: RFC 3339 times, and seconds since 1970 of a calendar date.
+//! Dates: RFC 3339 times, and calendar dates as seconds since 1970.
 
 /// Length of an RFC 3339 time in UTC with whole seconds.
 pub const TIME_LEN: usize = 20;
 
-/// Seconds since 1970 as an RFC 3339 time, for years up to 9999; later ones stay there.
+/// Formats seconds since 1970 as an RFC 3339 time. Times after the year 9999 become its last
+/// second.
 pub fn rfc3339(seconds: u64) -> [u8; TIME_LEN] {
     /// 9999-12-31T23:59:59Z.
     const LAST: u64 = 253_402_300_799;
     let seconds = seconds.min(LAST);
     let (day, rest) = (seconds / 86_400, seconds % 86_400);
-    // Days to date for the proleptic Gregorian calendar, in eras of 400 years that begin on 1 March.
+    // Converts days to a date of the proleptic Gregorian calendar, in eras of 400 years that begin
+    // on 1 March.
     let shifted = day + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -30,13 +32,15 @@ pub fn rfc3339(seconds: u64) -> [u8; TIME_LEN] {
     out
 }
 
-/// Seconds since 1970 of a date and time in UTC: year, month, day, hour, minute, second. What is before is 0, what is none is `None`.
+/// Returns the seconds since 1970 of a date and time in UTC: year, month, day, hour, minute,
+/// second. Times before 1970 become 0; an invalid date is `None`.
 pub fn since_1970([year, month, day, hour, minute, second]: [u64; 6]) -> Option<u64> {
     if year > 9999 || !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 60
     {
         return None;
     }
-    // Days from 0000-03-01 on, so that the leap day is the last of its year; 719468 of them are before 1970.
+    // Counts days from 0000-03-01, so that the leap day is the last of its year; 719468 days lie
+    // before 1970.
     let (year, month) =
         if month > 2 { (year, month.saturating_sub(3)) } else { (year.checked_sub(1)?, month.saturating_add(9)) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day.saturating_sub(1);

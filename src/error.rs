@@ -1,45 +1,47 @@
-//! What can go wrong: one small `Copy` enum a layer, gathered in [`Error`]. The words for a person are in `run`.
+//! The errors: one small `Copy` enum a layer, gathered in [`Error`]. The sentences for people are
+//! in `run`.
 
 use crate::sys::Errno;
 
 /// An error of any layer below `run`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-// Eight bytes: a result without a value is returned in a register as it is, where six would be put together there and taken apart again
-// (-2.7 KB).
+// Eight bytes: a result without a value is returned in a register as it is. Six bytes would be
+// packed there and unpacked again (-2.7 KB).
 #[repr(align(8))]
 pub enum Error {
-    /// Reaching the peer, or speaking to it.
+    /// Reaching the peer, or talking to it.
     Net(NetError),
     /// The TLS session or the peer's certificate.
     Tls(TlsError),
     /// The HTTP exchange.
     Http(HttpError),
-    /// A cloud's service, beyond the exchange itself.
+    /// A cloud's service, beyond the HTTP exchange itself.
     Cloud(CloudError),
-    /// The journal as a whole (a broken entry is a warning, not an error).
+    /// The journal as a whole. (A broken entry is a warning, not an error.)
     Journal(JournalError),
     /// The fallback configuration.
     Fallback(FallbackError),
-    /// The compressor refused; a defect of ours.
+    /// The compressor refused: a defect in rdreport.
     Gzip,
     /// Writing to standard output, a device or a file.
     Output(Errno),
 }
 
-/// Errors of sockets and names.
+/// Errors of sockets and name resolution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NetError {
-    /// The name is neither an address nor known.
+    /// The host is neither an address nor a known name.
     Unresolved,
-    /// A name, and no nameserver in any of the places ([`crate::net::NAMESERVER_PLACES`] and the command line).
+    /// The host is a name, and there is no nameserver on the command line or in any of the places
+    /// ([`crate::net::NAMESERVER_PLACES`]).
     NoNameserver,
-    /// A name, and this build asks no nameservers.
+    /// The host is a name, and this build has no DNS client.
     NoLookup,
     /// No nameserver answered in time.
     NameserverSilent,
-    /// The nameservers said that they cannot answer, with this code (RFC 1035 section 4.1.1), or with [`NO_CODE`].
+    /// The nameservers answered with this error code (RFC 1035 section 4.1.1), or with [`NO_CODE`].
     NameserverFailed(u8),
-    /// The nameservers answered for only one of IPv4 and IPv6, that there is no address.
+    /// The nameservers answered for only one of IPv4 and IPv6, and said that it has no address.
     NameserverHalf,
     /// The socket could not be made or connected.
     Connect(Errno),
@@ -51,98 +53,99 @@ pub enum NetError {
     NoInterface,
     /// The deadline had passed before a connection was tried.
     NoTime,
-    /// The host is this machine or on its link, where only another may be spoken to.
+    /// The host is this machine or on its link, where only a remote one is allowed.
     Near,
     /// Sending failed.
     Send(Errno),
     /// Receiving failed.
     Recv(Errno),
-    /// The peer took or gave nothing for too long, or the deadline passed.
+    /// The peer sent or took nothing for too long, or the deadline passed.
     Timeout,
-    /// Not a failure of the connection: the peer takes no more, and there is something of it to be received. What it is, an early
-    /// answer most likely, is the caller's to read ([`crate::net::Transport::send`]).
+    /// Not a failure of the connection: the peer takes no more data, and has sent some. Most likely
+    /// that is an early answer; reading it is up to the caller ([`crate::net::Transport::send`]).
     PeerSpoke,
 }
 
-/// In [`NetError::NameserverFailed`]: an answer without an error code, but not one to rely on (a referral, aliases without end, a
-/// broken message).
+/// The code of a [`NetError::NameserverFailed`] whose answer has no error code, but cannot be
+/// relied on (a referral, endless aliases, a broken message).
 pub const NO_CODE: u8 = 0;
 
-/// Errors of TLS. Those about the certificate are told apart as far as a user can act on the difference; what the certificate
-/// says of itself is in `net::trust::CertFacts`.
+/// Errors of TLS. Certificate errors are distinguished as far as a user can act on the difference.
+/// The certificate's own facts are in `net::trust::CertFacts`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TlsError {
-    /// The certificate's time is over.
+    /// The certificate has expired.
     Expired,
-    /// The certificate's time has not begun.
+    /// The certificate is not valid yet.
     NotYetValid,
     /// The certificate is for another name.
     WrongName,
     /// No trusted root signed the chain.
     UnknownIssuer,
-    /// The certificate signed itself and is not trusted.
+    /// The certificate is self-signed and not trusted.
     SelfSigned,
-    /// The certificate's key is none of those pinned.
+    /// The certificate's key is not one of the pinned keys.
     WrongPin,
-    /// A signature in the chain or the handshake does not fit.
+    /// A signature in the chain or the handshake is wrong.
     BadSignature,
-    /// A signature in the chain is made by an algorithm that is not supported.
+    /// A signature in the chain uses an algorithm that is not supported.
     UnsupportedSignature,
-    /// An RSA key is smaller or larger than is accepted.
+    /// An RSA key is smaller or larger than accepted.
     KeySize,
     /// The certificate is of X.509 version 1 or 2.
     OldCertificate,
-    /// The certificate has a critical extension that is not known.
+    /// The certificate has an unknown critical extension.
     CriticalExtension,
-    /// The certificate's extended key usage has no servers in it.
+    /// The certificate's extended key usage does not include servers.
     WrongUsage,
-    /// The server's certificate is a CA's.
+    /// The server's certificate is that of a CA.
     CaAsServer,
     /// The issuer of a certificate is no CA.
     IssuerNotCa,
-    /// An issuer allows fewer issuers below it than there are.
+    /// An issuer allows fewer issuers below itself than there are (path length).
     PathLength,
     /// An issuer's name constraints exclude a name of the certificate.
     NameConstraint,
-    /// An issuer's name constraints speak of directory names, which are not supported.
+    /// An issuer has name constraints on directory names, which are not supported.
     DirectoryConstraint,
-    /// The chain has more certificates, or more ways through them, than are tried.
+    /// The chain has more certificates, or more possible paths, than are tried.
     TangledChain,
     /// The certificate cannot be read.
     BadCertificate,
-    /// The peer speaks TLS 1.1 or older alone.
+    /// The peer supports only TLS 1.1 or older.
     OldVersion,
     /// No cipher suite, group or signature algorithm in common.
     NothingInCommon,
     /// The peer refused with this alert (RFC 8446 section 6).
     Alert(u8),
-    /// The peer asked for a client's certificate, and refused us without one.
+    /// The peer asked for a client certificate, and refused the session without one.
     ClientWanted,
-    /// The peer asked for a client's certificate, and refused ours with this alert.
+    /// The peer asked for a client certificate, and refused the one sent with this alert.
     ClientRefused(u8),
-    /// The peer wanted another handshake within the session, which is not done.
+    /// The peer wanted to renegotiate within the session, which is not supported.
     SecondHandshake,
-    /// What the peer sent first is not TLS.
+    /// The first bytes of the peer are not TLS.
     NotTls,
-    /// The peer ended the connection within the handshake, without a word.
+    /// The peer closed the connection during the handshake, without an alert.
     HandshakeCut,
-    /// The connection ended without `close_notify`: what came may have been cut.
+    /// The connection ended without `close_notify`: the data may have been cut.
     Truncated,
-    /// A record is not TLS, or was changed on its way.
+    /// A record is not TLS, or was changed on the way.
     BadRecord,
-    /// The handshake needs more memory than is given to it, or there are too many pins.
+    /// The handshake needs more memory than it may use, or there are too many pins.
     TooLarge,
-    /// A client's certificate cannot be read.
+    /// The client certificate cannot be read.
     BadClientCertificate,
-    /// A client's key is none, of a kind that is not supported, or not its certificate's.
+    /// The client key cannot be read, is of a kind that is not supported, or does not fit the
+    /// certificate.
     BadClientKey,
-    /// What should name a key to be trusted does not; the peer's key is none of the others.
+    /// A pin cannot be read, and the peer's key matches none of the others.
     BadPin,
-    /// What was asked for is no name that a certificate can be for.
+    /// The host is not a name that a certificate can be for.
     BadName,
-    /// The kernel gave no random numbers.
+    /// The kernel provided no random numbers.
     NoRandom,
-    /// The peer broke the protocol, or a defect of ours.
+    /// The peer broke the protocol, or rdreport has a defect.
     Protocol,
     /// This build has no TLS.
     NotBuilt,
@@ -151,64 +154,66 @@ pub enum TlsError {
 /// Errors of the HTTP exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HttpError {
-    /// An answer other than 2xx.
+    /// An answer with a status other than 2xx.
     Status(u16),
-    /// An answer other than 2xx of the proxy itself.
+    /// An answer of the proxy itself with a status other than 2xx.
     Proxy(u16),
     /// A redirect that would turn the POST into a GET.
     RedirectRefused(u16),
     /// More redirects than are followed.
     TooManyRedirects,
-    /// A redirect without a usable target.
+    /// A redirect without a usable location.
     BadLocation,
     /// A redirect from TLS to a plain connection.
     Downgrade,
     /// The URL cannot be used.
     BadUrl,
-    /// The head of the answer is larger than its buffer.
+    /// The header section of the answer is larger than its buffer.
     HeadTooLarge,
-    /// What came is not HTTP/1.x.
+    /// The answer is not HTTP/1.x.
     NotHttp,
-    /// A body that is wanted, and whose length is not clear.
+    /// The length of a body that is needed is not clear.
     BadFraming,
     /// More interim answers (1xx) than are skipped.
     TooManyInterim,
-    /// The connection ended before the answer was whole, or before the server had taken the whole body.
+    /// The connection ended before the whole answer came, or before the server had taken the whole
+    /// body.
     Cut,
-    /// The body is longer or shorter than the length that was announced for it.
+    /// The body is longer or shorter than announced.
     WrongLength,
-    /// An answer that is wanted is compressed, by the method of this number in [`crate::http::head::CODINGS`].
+    /// An answer that is needed is compressed, with the coding of this index in
+    /// [`crate::http::head::CODINGS`].
     Compressed(u8),
-    /// A final answer came before the body had been sent; never seen outside `http`.
+    /// A final answer came before the whole body was sent. Never leaves `http`.
     Answered,
 }
 
 /// Errors of reports to a cloud.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloudError {
-    /// What should be JSON is not.
+    /// An answer that should be JSON is not.
     NotJson,
-    /// What should be XML is not.
+    /// An answer that should be XML is not.
     NotXml,
-    /// An answer lacks what is needed from it.
+    /// An answer lacks a field that is needed.
     NoField,
-    /// The file that holds a setting's value cannot be read, or is no text.
+    /// The file with a setting's value cannot be read, or is not text.
     NoSecret,
-    /// A request is larger than the service or its buffer takes.
+    /// A request is larger than the service or its buffer allows.
     TooLong,
-    /// A stack without its resource.
+    /// A stack is set without its resource.
     NoResource,
-    /// A signal's URL that does not show its form.
+    /// The URL of a signal does not show which form it has.
     NoForm,
     /// The hypervisor is not VMware's.
     NoVmware,
-    /// VMware's hypervisor takes no message.
+    /// VMware's hypervisor accepts no message.
     NoChannel,
-    /// It does not do what the message asks for.
+    /// VMware's hypervisor does not do what the message asks for.
     Rejected,
-    /// Hyper-V's key-value exchange is not there.
+    /// Hyper-V's key-value exchange is not available.
     NoExchange,
-    /// Its file or device cannot be written or read.
+    /// The file or device of Hyper-V's key-value exchange cannot be written or read.
     Exchange(Errno),
     /// The host did not ask for the record.
     NotAsked,
@@ -223,14 +228,14 @@ pub enum JournalError {
     Open(Errno),
 }
 
-/// Errors of the fallback configuration, once it came.
+/// Errors of a fallback configuration that was received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FallbackError {
-    /// It is larger than is taken.
+    /// The configuration is larger than accepted.
     TooLarge,
-    /// It holds nothing.
+    /// The configuration is empty.
     Empty,
-    /// Its hash is another than the one that is set.
+    /// The hash of the configuration is not the one that is set.
     WrongHash,
 }
 

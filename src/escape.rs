@@ -1,4 +1,5 @@
-//! Escapes, both ways: JSON (RFC 8259), XML 1.0, base64 (RFC 4648) and percent-encoding (RFC 3986).
+//! Escapes and their reversal: JSON (RFC 8259), XML 1.0, base64 (RFC 4648) and percent-encoding
+//! (RFC 3986).
 
 use crate::error::Error;
 use crate::sink::Sink;
@@ -31,8 +32,9 @@ pub fn json(text: &[u8], out: &mut dyn Sink) -> Result<(), Error> {
     Ok(())
 }
 
-/// Percent-encodes all but the unreserved characters of RFC 3986 section 2.3 and the colon, which may stay (section 3.3). Ends when `out`
-/// says `false`, and gives what it said last.
+/// Percent-encodes everything but the colon, which may stay (RFC 3986 section 3.3), and the
+/// unreserved characters (section 2.3). Stops when `out` returns `false`; returns the last result
+/// of `out`.
 pub fn percent(text: &str, out: &mut dyn FnMut(char) -> bool) -> bool {
     let hex = |n: u8| char::from(hex_digit(n).to_ascii_uppercase());
     text.bytes().all(|byte| {
@@ -41,13 +43,14 @@ pub fn percent(text: &str, out: &mut dyn FnMut(char) -> bool) -> bool {
     })
 }
 
-/// Writes what the inside of a JSON string (RFC 8259 section 7) stands for; `None` where it is none, half-way then.
+/// Decodes the inside of a JSON string (RFC 8259 section 7) into `out`. Returns `None` if `inside`
+/// is malformed; `out` then holds the part before the error.
 pub fn unjson(inside: &[u8], out: &mut Text<'_>) -> Option<()> {
     let text = core::str::from_utf8(inside).ok()?;
     let mut chars = text.chars();
     let mut high = None;
     while let Some(c) = chars.next() {
-        // Only what follows at once completes a pair.
+        // A low surrogate completes a pair only if it follows at once.
         let first = high.take();
         let c = match c {
             '\\' => match chars.next() {
@@ -61,7 +64,7 @@ pub fn unjson(inside: &[u8], out: &mut Text<'_>) -> Option<()> {
                     chars = chars.as_str().get(4..).unwrap_or_default().chars();
                     match char::decode_utf16(first.into_iter().chain([unit])).next() {
                         Some(Ok(c)) => c,
-                        // The first half of a pair: the second comes next, or is missed.
+                        // A high surrogate: the low one should come next.
                         _ if (0xd800..0xdc00).contains(&unit) => {
                             high = Some(unit);
                             continue;
@@ -89,7 +92,7 @@ pub fn xml(text: &str, out: &mut dyn Sink) -> Result<(), Error> {
             '>' => b"&gt;",
             '"' => b"&quot;",
             '\'' => b"&apos;",
-            // No way to write these in XML at all.
+            // XML cannot express these characters at all.
             '\0'..'\t' | '\u{b}' | '\u{c}' | '\u{e}'..' ' | '\u{fffe}' | '\u{ffff}' => "\u{fffd}".as_bytes(),
             c => c.encode_utf8(&mut buf).as_bytes(),
         })?;
@@ -112,7 +115,8 @@ pub fn base64(bytes: &[u8], out: &mut dyn Sink) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads base64 (RFC 4648 section 4), with the padding or without; `None` for anything else, and for what does not fit `buf`.
+/// Decodes base64 (RFC 4648 section 4), with or without padding. Returns `None` for anything else,
+/// and for data that does not fit `buf`.
 pub fn unbase64<'b>(text: &str, buf: &'b mut [u8]) -> Option<&'b [u8]> {
     let digits = text.trim_end_matches('=');
     let padding = text.len().saturating_sub(digits.len());
@@ -130,11 +134,11 @@ pub fn unbase64<'b>(text: &str, buf: &'b mut [u8]) -> Option<&'b [u8]> {
             len = len.saturating_add(1);
         }
     }
-    // The last bits are filled with zeros.
+    // The unused low bits must be zero.
     buf.get(..len).filter(|_| bits == 0)
 }
 
-/// The six bits that a character of base64 stands for.
+/// Returns the six bits that a base64 character stands for.
 pub fn base64_value(character: u8) -> Option<u8> {
     Some(match character {
         b'A'..=b'Z' => character.wrapping_sub(b'A'),
@@ -146,8 +150,8 @@ pub fn base64_value(character: u8) -> Option<u8> {
     })
 }
 
-/// Writes `text` for a terminal, with a question mark for each character that is not graphic, and for each piece that is not UTF-8. Line
-/// feeds stay if `has_lines`.
+/// Writes `text` for a terminal. A question mark replaces each character that is not graphic, and
+/// each piece that is not UTF-8. Line feeds stay if `has_lines`.
 pub fn graphic(text: &[u8], has_lines: bool, out: &mut dyn Sink) -> Result<(), Error> {
     for chunk in text.utf8_chunks() {
         let mut rest = chunk.valid();

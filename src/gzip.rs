@@ -1,5 +1,6 @@
-//! A gzip stream of one member (RFC 1952) around `miniz_oxide`'s DEFLATE, in constant memory. The same input gives the same bytes: the
-//! header holds no time and no name.
+//! A gzip stream of one member (RFC 1952) around `miniz_oxide`'s DEFLATE, in constant memory.
+//!
+//! The header holds no time and no name, so equal inputs give equal bytes.
 
 use crate::error::Error;
 use crate::sink::Sink;
@@ -8,24 +9,28 @@ use alloc::vec;
 use crc::{CRC_32_ISO_HDLC, Crc, Digest, Table};
 use miniz_oxide::deflate::core::{CompressorOxide, TDEFLFlush, TDEFLStatus, compress};
 
-/// Compressed bytes gathered before they are passed on; `http` gathers those of a chunk.
+/// Bytes of compressed output collected before they are passed on; `http` collects the bytes of a
+/// chunk.
 const OUT_MAX: usize = 4 * 1024;
 
-/// Level without `?gzip=`.
+/// Compression level without `?gzip=`.
 pub const LEVEL: u8 = 6;
 
-/// RFC 1952 section 2.3: magic, DEFLATE, no flags, no time, no extra flags, unknown operating system.
+/// RFC 1952 section 2.3: magic, DEFLATE, no flags, no time, no extra flags, unknown operating
+/// system.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 
-/// How many earlier places with the same three bytes are tried for each match, by level; from [`LAZY_FROM`] on, a match also waits for a
-/// longer one at the next byte. Level 6 is as low as keeps a journal no longer than gzip's own level 6 makes it: more probes cost time
-/// and win little (32: a third more for 2 %).
+/// Number of earlier places with the same three bytes that are tried for each match, by level.
+///
+/// From [`LAZY_FROM`] on, a match also waits for a longer one at the next byte. Level 6 has the
+/// fewest probes that keep a journal as short as gzip's own level 6 makes it. More probes cost time
+/// and win little (32: a third more time for 2 %).
 const PROBES: [u32; 10] = [1, 1, 4, 6, 8, 10, 12, 32, 128, 1024];
 const LAZY_FROM: u8 = 2;
-/// `miniz_oxide`'s flag for matching without waiting.
+/// `miniz_oxide`'s flag for greedy matching, without waiting for a longer match.
 const GREEDY: u32 = 0x4000;
 
-/// Compresses into `out` what `write` puts into the sink it is given. `level` is 1 to 9.
+/// Compresses what `write` puts into its sink, and writes the result into `out`. `level` is 1 to 9.
 pub fn compressed(
     out: &mut dyn Sink,
     level: u8,
@@ -49,9 +54,9 @@ pub fn compressed(
     gzip.out.put(&gzip.size.to_le_bytes())
 }
 
-/// The checksum of RFC 1952 section 8. Its tables are computed: as constants they would be 16 KB that do not compress, as the ones of
-/// `crc32fast` are.
-#[inline(never)] // the 16 KB pass over the stack, and need not stay on it
+/// The checksum of RFC 1952 section 8. The tables are computed at run time: as constants, they
+/// would be 16 KB that do not compress, like those of `crc32fast`.
+#[inline(never)] // the 16 KB pass over the stack; a frame of its own frees them at once
 fn checksum() -> Box<Crc<u32, Table<16>>> {
     Box::new(Crc::<u32, Table<16>>::new(&CRC_32_ISO_HDLC))
 }
@@ -62,7 +67,7 @@ struct Gzip<'a> {
     buf: Box<[u8]>,
     len: usize,
     crc: Digest<'a, u32, Table<16>>,
-    /// Length of the input, modulo 2^32 as the trailer wants it.
+    /// Length of the input modulo 2^32, as the trailer needs it.
     size: u32,
 }
 
@@ -81,7 +86,7 @@ impl Gzip<'_> {
                 TDEFLStatus::Done => return Ok(()),
                 TDEFLStatus::Okay if rest.is_empty() && flush == TDEFLFlush::None => return Ok(()),
                 TDEFLStatus::Okay => {}
-                // Only wrong use of the library gives these.
+                // Only wrong use of the library leads here.
                 _ => return Err(Error::Gzip),
             }
         }
@@ -114,7 +119,7 @@ mod tests {
         out
     }
 
-    /// What `gzip -dc` makes of it.
+    /// Returns what `gzip -dc` makes of `input`.
     fn gunzip(input: &[u8]) -> Vec<u8> {
         let mut child = Command::new("gzip").arg("-dc").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();

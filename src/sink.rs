@@ -1,16 +1,18 @@
-//! Where bytes go: the one trait through which each stage of the stream writes into the next.
+//! The one trait through which each stage of the stream writes into the next.
 
 use crate::error::Error;
 use crate::text::Text;
 
-/// Takes bytes in order. Used as `&mut dyn Sink` at module borders, so that the binary holds one copy of each stage.
+/// A consumer of bytes, in order. Used as `&mut dyn Sink` at module borders, so that the binary
+/// holds one copy of each stage.
 pub trait Sink {
-    /// Takes all of `bytes`, or fails; after a failure nothing more may be written.
+    /// Takes all of `bytes`, or fails. After a failure, nothing more may be written.
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error>;
 }
 
 impl Sink for Text<'_> {
-    /// Takes what fits, and never fails: see [`Text::is_cut`]. Pieces that are not UTF-8 are left out.
+    /// Takes what fits, and never fails: see [`Text::is_cut`]. Pieces that are not UTF-8 are left
+    /// out.
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.str(core::str::from_utf8(bytes).unwrap_or_default());
         Ok(())
@@ -22,8 +24,10 @@ pub fn put_all(out: &mut dyn Sink, parts: &[&str]) -> Result<(), Error> {
     parts.iter().try_for_each(|part| out.put(part.as_bytes()))
 }
 
-/// Copies `from` to where `to` begins, if it fits. What is short goes in two pieces of fixed size that overlap: musl's `memcpy` takes longer
-/// to begin than for the rest.
+/// Copies `from` to the beginning of `to`, if it fits.
+///
+/// Short slices are copied as two overlapping pieces of fixed size: musl's `memcpy` takes longer to
+/// start than to copy them.
 pub fn copy(from: &[u8], to: &mut [u8]) -> bool {
     let Some(to) = to.get_mut(..from.len()) else { return false };
     match from.len() {
@@ -36,7 +40,7 @@ pub fn copy(from: &[u8], to: &mut [u8]) -> bool {
     true
 }
 
-/// Copies the first and the last `N` bytes of at least as many.
+/// Copies the first and the last `N` bytes of `from`, which has at least `N`.
 fn copy_ends<const N: usize>(from: &[u8], to: &mut [u8]) {
     if let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) {
         if let Some(to) = to.first_chunk_mut::<N>() {
@@ -48,7 +52,7 @@ fn copy_ends<const N: usize>(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Counts the bytes that are put into it.
+/// Counts the bytes that are put into the sink.
 #[derive(Default)]
 pub struct Count(pub u64);
 

@@ -1,6 +1,7 @@
 //! Bounded text and numbers. `core::fmt` is not used: it would cost 12 KB.
 
-/// Text of bounded length, written into memory of the caller's. What does not fit is cut at a character's border, and remembered.
+/// Text of bounded length, in memory of the caller. Text that does not fit is cut at a character
+/// boundary, and the cut is remembered.
 pub struct Text<'a> {
     buf: &'a mut [u8],
     len: usize,
@@ -8,18 +9,18 @@ pub struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// Empty text in `buf`.
+    /// Returns empty text in `buf`.
     #[inline(never)] // it has fifty callers
     pub fn new(buf: &'a mut [u8]) -> Self {
         Self { buf, len: 0, cut: false }
     }
 
-    /// What has been written.
+    /// Returns the text so far.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
-    /// What has been written.
+    /// Returns the text so far, as bytes.
     pub fn as_bytes(&self) -> &[u8] {
         self.buf.get(..self.len).unwrap_or_default()
     }
@@ -29,7 +30,7 @@ impl<'a> Text<'a> {
         self.cut
     }
 
-    /// Appends `s`. Once something did not fit, nothing more is taken.
+    /// Appends `s`. Once something did not fit, nothing more is appended.
     pub fn str(&mut self, s: &str) -> &mut Self {
         if self.cut {
             return self;
@@ -51,26 +52,29 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Digits of the largest `u64`.
+/// Number of digits of the largest `u64`.
 pub const DECIMAL_MAX: usize = 20;
 
-/// The number that `text` is in decimal digits, all of it and nothing else, if `T` holds it.
+/// Parses `text` as a decimal number. Returns `None` if `text` is anything but digits, or if `T`
+/// cannot hold the number.
 pub fn number<T: TryFrom<u64>>(text: &[u8]) -> Option<T> {
     digits(text, 10)?.try_into().ok()
 }
 
-/// The number that `text` is in digits of this radix, all of it and nothing else.
+/// Parses `text` as a number in this radix. Returns `None` if `text` is anything but digits, or if
+/// the number is too large.
 pub fn digits(text: &[u8], radix: u32) -> Option<u64> {
     let add = |n: u64, b: &u8| n.checked_mul(radix.into())?.checked_add(char::from(*b).to_digit(radix)?.into());
     text.iter().try_fold(0, add).filter(|_| !text.is_empty())
 }
 
-/// `n` in decimal.
+/// Returns `n` in decimal.
 pub fn decimal(mut n: u64, buf: &mut [u8; DECIMAL_MAX]) -> &str {
     let mut start = DECIMAL_MAX;
     while let Some(slot) = start.checked_sub(1).and_then(|at| buf.get_mut(at)) {
         start = start.wrapping_sub(1);
-        // A tenth by a product: where the compiler builds for size, it divides, which takes five times as long.
+        // Multiplies to get a tenth: compiled for size, a division would be an instruction that
+        // takes five times as long.
         let tenth = (u128::from(n).wrapping_mul(0xcccc_cccc_cccc_cccd) >> 67) as u64;
         *slot = b'0' | n.wrapping_sub(tenth.wrapping_mul(10)) as u8;
         n = tenth;
@@ -81,7 +85,7 @@ pub fn decimal(mut n: u64, buf: &mut [u8; DECIMAL_MAX]) -> &str {
     buf.get(start..).and_then(|digits| core::str::from_utf8(digits).ok()).unwrap_or_default()
 }
 
-/// All hexadecimal digits of `n`, in lower case, each byte of a word at once.
+/// Returns all hexadecimal digits of `n` in lower case. All bytes of a word are converted at once.
 pub fn hex(n: u64) -> [u8; 16] {
     let half = |n: u64| {
         let pairs = (n | n << 16) & 0x0000_ffff_0000_ffff;
@@ -96,7 +100,7 @@ pub fn hex(n: u64) -> [u8; 16] {
     out
 }
 
-/// The low four bits as a lower-case hexadecimal digit.
+/// Returns the low four bits as a lower-case hexadecimal digit.
 pub fn hex_digit(nibble: u8) -> u8 {
     match nibble & 15 {
         n @ 0..10 => b'0' + n,
@@ -104,7 +108,8 @@ pub fn hex_digit(nibble: u8) -> u8 {
     }
 }
 
-/// Whether a terminal shows `c` as itself: it is no control character, is not invisible, and changes neither line nor direction.
+/// Whether a terminal shows `c` as itself: `c` is no control character, is not invisible, and
+/// changes neither the line nor the direction of text.
 pub fn is_graphic(c: char) -> bool {
     !c.is_control()
         && !matches!(c,
@@ -114,7 +119,7 @@ pub fn is_graphic(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The largest length up to `max` at which `s` may be cut.
+/// Returns the largest length up to `max` at which `s` may be cut.
 pub fn floor_char_boundary(s: &str, max: usize) -> usize {
     let mut at = max.min(s.len());
     while !s.is_char_boundary(at) {

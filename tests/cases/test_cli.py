@@ -40,7 +40,7 @@ class Arguments(unittest.TestCase):
     def test_help_names_every_setting_of_the_readme(self):
         result = self.run_plain("--help")
         self.assertEqual(result.returncode, 0)
-        with open(os.path.join(HERE, "..", "README.md")) as file:
+        with open(os.path.join(HERE, "..", "docs/settings.md")) as file:
             readme = re.findall(r"^\| `([a-z0-9.]+)` \| (?:`([^`]*)`)? ?\| ([^|]*) \| (.*) \|$", file.read(), re.M)
         told = re.findall(r"^  rd\.report\.([a-z0-9.]+)=?(.*)\n      (.*) \[(.*)\]$", result.stdout, re.M)
         self.assertGreater(len(told), 20)
@@ -320,8 +320,8 @@ class Check(unittest.TestCase):
         self.assertEqual(result.stderr, "")
 
     def test_settings_of_later_versions_are_known(self):
-        with open(os.path.join(HERE, "..", "README.md")) as file:
-            table = file.read().split("## Settings")[1].split("## ")[0]
+        with open(os.path.join(HERE, "..", "docs/settings.md")) as file:
+            table = file.read().split("## Variables")[0]
         keys = re.findall(r"^\| `([a-z0-9.]+)` \|", table, re.M)
         self.assertGreater(len(keys), 20)
         result = self.check(" ".join(f"rd.report.{key}=1" for key in keys))

@@ -1,7 +1,9 @@
 //! systemd's journal export format, as `journalctl -o export` of systemd 254 and later prints it.
 //!
-//! Specification: systemd's JOURNAL_EXPORT_FORMATS, "Journal Export Format". A field is `NAME=value` and a line feed if it is printable
-//! text of one line; else the name alone, the length in 64 bits and little-endian, the value, a line feed. An empty line ends an entry.
+//! Specification: systemd's JOURNAL_EXPORT_FORMATS, "Journal Export Format". A field that is one
+//! line of printable text is `NAME=value` and a line feed. Any other field is the name alone on a
+//! line, the length as 64 bits little-endian, the value, and a line feed. An empty line ends an
+//! entry.
 
 use crate::encode::{Buffer, IMPORTANT, LEFT_OUT};
 use crate::error::Error;
@@ -13,21 +15,22 @@ use crate::journal::source::Source;
 use crate::sink::Sink;
 use crate::text;
 
-/// The boot's id is among an entry's own fields, too; it is written once.
+/// The boot's id, which is also among an entry's own fields. It is written only once.
 pub(super) const BOOT_ID: Name = name(b"_BOOT_ID");
 
-/// Fields of an entry that systemd takes (`ENTRY_FIELD_COUNT_MAX` in its `journal-importer.h`). One entry with more, and
-/// systemd-journal-remote drops the connection.
+/// Maximum number of fields of an entry that systemd accepts (`ENTRY_FIELD_COUNT_MAX` in its
+/// `journal-importer.h`). systemd-journal-remote drops the connection at an entry with more.
 const FIELDS_MAX: u32 = 1024;
-/// Bytes of all its fields, and so of each one, that it takes (`DATA_SIZE_MAX`; `ENTRY_SIZE_MAX` is 2 MiB more).
+/// Maximum number of bytes of all fields of an entry, and so of each field, that systemd accepts
+/// (`DATA_SIZE_MAX`; `ENTRY_SIZE_MAX` is 2 MiB more).
 const BYTES_MAX: u64 = 768 << 20;
-/// Fields of ours: the boot's id, and what says how many were left out.
+/// Number of fields that rdreport adds: the boot's id, and the number of fields left out.
 const OWN: u32 = 2;
 
 /// Writes one entry.
 pub(super) fn entry(source: &mut Source, entry: &Entry, out: &mut Buffer) -> Result<(), Error> {
     let seqnum_id = source.seqnum_id(entry);
-    // An entry of our own has no address.
+    // An entry of rdreport's own has no cursor.
     let has_address = entry.seqnum != 0;
     if has_address {
         out.put(b"__CURSOR=")?;
@@ -48,7 +51,7 @@ pub(super) fn entry(source: &mut Source, entry: &Entry, out: &mut Buffer) -> Res
     id(&entry.boot_id, out)?;
     out.put(b"\n")?;
     let mut room = Room { fields: FIELDS_MAX.saturating_sub(OWN), bytes: BYTES_MAX, left_out: 0 };
-    // The indices of those that went first, in order.
+    // The indices of the fields that were written first, in order.
     let mut first = heapless::Vec::<u32, { IMPORTANT.len() }, u8>::new();
     if entry.items > room.fields {
         first = important(source, entry);
@@ -74,7 +77,7 @@ pub(super) fn entry(source: &mut Source, entry: &Entry, out: &mut Buffer) -> Res
     out.put(b"\n")
 }
 
-/// How much more of an entry is taken.
+/// The room that is left in an entry.
 struct Room {
     fields: u32,
     bytes: u64,
@@ -82,7 +85,8 @@ struct Room {
 }
 
 impl Room {
-    /// Takes a field of so many bytes, or counts it as left out.
+    /// Counts in a field of `len` bytes if there is room, or counts it as left out. Returns whether
+    /// there was room.
     fn takes(&mut self, len: u64) -> bool {
         match (self.fields.checked_sub(1), self.bytes.checked_sub(len)) {
             (Some(fields), Some(bytes)) => (self.fields, self.bytes) = (fields, bytes),
@@ -95,10 +99,10 @@ impl Room {
     }
 }
 
-/// The indices of the important fields.
+/// Returns the indices of the important fields.
 fn important(source: &mut Source, entry: &Entry) -> heapless::Vec<u32, { IMPORTANT.len() }, u8> {
     let mut first = heapless::Vec::new();
-    // They are looked at again.
+    // These fields are read again, and their secrets counted then.
     let found = source.found();
     for index in 0..entry.items {
         let is_important = source.field(entry, index).is_some_and(|field| IMPORTANT.contains(&field.name()));
@@ -110,7 +114,7 @@ fn important(source: &mut Source, entry: &Entry) -> heapless::Vec<u32, { IMPORTA
     first
 }
 
-/// Writes the address of an entry, as `sd_journal_get_cursor` makes it.
+/// Writes the cursor of an entry, as `sd_journal_get_cursor` makes it.
 pub(super) fn cursor(entry: &Entry, seqnum_id: &Id, out: &mut Buffer) -> Result<(), Error> {
     out.put(b"s=")?;
     id(seqnum_id, out)?;
@@ -160,7 +164,7 @@ pub(super) fn id(id: &Id, out: &mut Buffer) -> Result<(), Error> {
     id.as_chunks().0.iter().try_for_each(|half| out.put(&text::hex(u64::from_be_bytes(*half))))
 }
 
-/// `n` in hexadecimal, without leading zeros.
+/// Writes `n` in hexadecimal, without leading zeros.
 fn hex(n: u64, out: &mut Buffer) -> Result<(), Error> {
     let zeros = (n.leading_zeros() / 4).min(15) as usize;
     out.put(text::hex(n).get(zeros..).unwrap_or_default())
@@ -171,7 +175,8 @@ mod tests {
     use crate::encode::Format;
     use crate::journal::tests::{Built, Folder, fixture, written};
 
-    /// Without the lines that begin so. (No value of the fixtures has such a line.)
+    /// Removes the lines that begin with one of `starts`. (No value of the fixtures has such a
+    /// line.)
     fn without(export: &[u8], starts: &[&str]) -> Vec<u8> {
         let is_kept = |line: &&[u8]| !starts.iter().any(|start| line.starts_with(start.as_bytes()));
         export.split_inclusive(|b| *b == b'\n').filter(is_kept).flatten().copied().collect()
@@ -216,7 +221,7 @@ mod tests {
         assert!(!text.contains("TOPSECRET") && !text.contains("notarealhash"));
         assert!(text.contains("\nMESSAGE=          \"source\": \"data:,***\",\n"));
         assert!(text.contains("\nMESSAGE=        \"passwordHash\": \"***\"\n"));
-        // Nothing else is touched.
+        // Everything else is unchanged.
         let count = |text: &[u8]| text.split(|b| *b == b'\n').count();
         assert_eq!(count(&masked), count(&plain));
         let differ = plain.split(|b| *b == b'\n').zip(masked.split(|b| *b == b'\n')).filter(|(a, b)| a != b).count();
@@ -239,7 +244,8 @@ mod tests {
             .entry(&[(0, b"MESSAGE=-----END RSA PRIVATE KEY-----")])
             .entry(&[(0, b"MESSAGE=c29tZXRoaW5n")])
             .finish();
-        // The end is shared with other entries, as journald does with what was logged before.
+        // The array's last part is shared with other entries, as journald shares fields that were
+        // logged before.
         let mut content = content;
         let end = b"MESSAGE=-----END RSA";
         let at = content.windows(end.len()).position(|w| w == end).unwrap();
@@ -257,7 +263,7 @@ mod tests {
         assert_eq!(messages[1..], ["***", "another process", "***", end, "c29tZXRoaW5n"]);
         assert_eq!(stats.masked, 5);
         assert!(written(&mut source, Format::Export) == (found.clone(), stats), "again");
-        // Where each entry is made twice, to be counted first, as well.
+        // The entries are read twice where they are counted first; test that path as well.
         let mut out = Vec::new();
         crate::encode::stream(&mut source, Format::Export, Some(found.len() as u64 - 1), &mut out).unwrap();
         assert!(String::from_utf8_lossy(&out).ends_with("MESSAGE=c29tZXRoaW5n\n\n"));

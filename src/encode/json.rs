@@ -1,8 +1,9 @@
 //! JSON, an object a line, as `journalctl -o json --all` of systemd 254 and later prints it.
 //!
-//! Specification: systemd's JOURNAL_EXPORT_FORMATS, "Journal JSON Format". A value is a string if it is printable text, else an array of
-//! its bytes' numbers; a field that an entry has more than once is an array of values. The order of fields, which journalctl takes from a
-//! hash table, is the entry's own.
+//! Specification: systemd's JOURNAL_EXPORT_FORMATS, "Journal JSON Format". A value of printable
+//! text is a string; any other value is an array of byte values. A field that an entry has more
+//! than once is an array of values. Fields keep the order of the entry; journalctl takes their
+//! order from a hash table.
 
 use crate::encode::export::{BOOT_ID, cursor, decimal, id};
 use crate::encode::{Buffer, IMPORTANT, LEFT_OUT};
@@ -14,17 +15,19 @@ use crate::journal::source::Source;
 use crate::sink::Sink;
 use alloc::vec::Vec;
 
-/// Fields of an entry among which doubles are found (64 KB): journald takes 1024 and adds two dozen.
+/// Number of fields of an entry among which duplicates are found (64 KB). journald accepts 1024 and
+/// adds two dozen.
 const FIELDS_MAX: usize = 1200;
 
-/// Bytes of a value that are written where lines must be short, and of one that is no text: each of its bytes becomes up to four.
-/// (journalctl writes `null` in place of values of 4096 bytes.)
+/// Bytes of a text value and of a binary value that are written where lines must be short. A binary
+/// byte becomes up to four characters. (journalctl writes `null` in place of values of 4096 bytes.)
 const SHORT_MAX: u64 = 8192;
 const SHORT_BINARY_MAX: u64 = 2048;
-/// Bytes of an entry's fields where lines must be short. A reader takes lines of 64,768 bytes, of which its address needs 400.
+/// Bytes of an entry's fields where lines must be short. A reader takes lines of 64,768 bytes, of
+/// which the entry's cursor and timestamps need 400.
 const ROOM: u64 = 64_000;
 
-/// The fields of an entry, kept for its memory only; and whether lines must be short.
+/// The fields of an entry, kept only to reuse their memory, and whether lines must be short.
 pub(super) struct Json(Vec<Field>, bool);
 
 impl Json {
@@ -35,7 +38,7 @@ impl Json {
     /// Writes one entry.
     pub(super) fn entry(&mut self, source: &mut Source, entry: &Entry, out: &mut Buffer) -> Result<(), Error> {
         let seqnum_id = source.seqnum_id(entry);
-        // An entry of our own has no address.
+        // An entry of rdreport's own has no cursor.
         if entry.seqnum != 0 {
             out.put(b"{\"__CURSOR\":\"")?;
             cursor(entry, &seqnum_id, out)?;
@@ -64,7 +67,8 @@ impl Json {
                 fields.extend(source.field(entry, index).filter(|field| !field.is_named(BOOT_ID)));
                 index = index.saturating_add(1);
             }
-            // Where lines must be short, the important ones go first, so that they have room for sure.
+            // Where lines must be short, the important fields go first, so that they always have
+            // room.
             let passes = if is_short { 2 } else { 1 };
             for (at, field, pass) in
                 (0..passes).flat_map(|pass| fields.iter().enumerate().map(move |(at, field)| (at, field, pass)))
@@ -105,21 +109,22 @@ impl Json {
     }
 }
 
-/// Bytes of a value that are written where lines must be short.
+/// Number of bytes of a value that are written where lines must be short.
 fn short(field: &Field) -> u64 {
     let max = if field.text == Text::Binary { SHORT_BINARY_MAX } else { SHORT_MAX };
     field.value_len().min(max)
 }
 
-/// Bytes of a line that a field may take at most, with a character that was cut and what says that it was.
+/// Maximum number of bytes that a field adds to a short line, including the rest of a cut character
+/// and the mark of a cut value.
 fn most(field: &Field) -> u64 {
     let each = if field.text == Text::Binary { 4 } else { 2 };
-    // The quotes and the comma, and what says that it was cut.
+    // The quotes and the comma, or the mark of a cut value.
     let more = if short(field) < field.value_len() { MARK_MAX } else { 8 };
     short(field).saturating_mul(each).saturating_add(u64::from(field.name_len)).saturating_add(more as u64)
 }
 
-/// Writes a value, and its name before the first one of that name.
+/// Writes a value, preceded by the name if it is the first value of that name.
 fn value(
     source: &mut Source,
     entry: &Entry,
@@ -153,7 +158,7 @@ fn value(
         if is_cut {
             let mut len = usize::try_from(left).unwrap_or(usize::MAX).min(piece.len());
             left = left.saturating_sub(len as u64);
-            // The rest of a character, that goes on in the next piece at most.
+            // Completes a cut character, whose last bytes may be in the next piece.
             while is_text && left == 0 && !is_over && piece.get(len).is_some_and(|b| b & 0xc0 == 0x80) {
                 len = len.saturating_add(1);
             }
@@ -178,7 +183,7 @@ fn value(
     out.put(if is_text { b"\"" } else { b"]" })
 }
 
-/// Writes text within a string. Of control characters, text has these two only.
+/// Writes text inside a string. Text contains only two control characters: the line feed and TAB.
 fn string(mut piece: &[u8], out: &mut Buffer) -> Result<(), Error> {
     while let Some(at) = piece.iter().position(|b| matches!(b, b'"' | b'\\' | b'\n' | b'\t')) {
         let (plain, rest) = piece.split_at_checked(at).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The journal in the formats that others read, written into a [`Sink`].
+//! The journal in the formats that other programs read, written into a [`Sink`].
 
 mod export;
 mod json;
@@ -15,10 +15,12 @@ use crate::text::Text;
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// Bytes that are collected before they are passed on: fields are short, and each stage after this one costs a call.
+/// Bytes that are collected before they are passed on. Fields are short, and each call of the next
+/// stage has its cost.
 const BUFFER: usize = 4 * 1024;
 
-/// The fields that go first where a reader does not take all of an entry: what was said, by whom, and where it belongs.
+/// The fields that go first where a reader does not accept the whole entry: the message, who logged
+/// it, and where it belongs.
 const IMPORTANT: [Name; 14] = [
     MESSAGE,
     name(b"PRIORITY"),
@@ -36,10 +38,10 @@ const IMPORTANT: [Name; 14] = [
     name(b"_SOURCE_REALTIME_TIMESTAMP"),
 ];
 
-/// The field that says how many others of an entry were left out.
+/// The field with the number of fields that were left out of an entry.
 const LEFT_OUT: &str = "RDREPORT_FIELDS_LEFT_OUT";
 
-/// Bytes of a remark of our own: a sentence and a file's name.
+/// Maximum number of bytes of a remark of rdreport's own: a sentence and a file's name.
 const REMARK_MAX: usize = 400;
 
 /// How the journal is written.
@@ -47,20 +49,22 @@ const REMARK_MAX: usize = 400;
 pub enum Format {
     /// systemd's journal export format, as `journalctl -o export` prints it.
     Export,
-    /// An object a line, as `journalctl -o json --all` prints it.
+    /// One object a line, as `journalctl -o json --all` prints it.
     Json,
-    /// The same with `null` in place of long values, as journalctl prints it without `--all`, for readers of short lines.
+    /// [`Format::Json`] with `null` in place of long values, as journalctl prints it without
+    /// `--all`, for readers of short lines.
     JsonLines,
     /// Lines for people, as `journalctl -o short-monotonic` prints them.
     Short,
-    /// A tar archive of the files as they are. Secrets are not masked in it.
+    /// A tar archive of the unchanged files. Secrets are not masked in it.
     Raw,
-    /// The same of those files only that no other format can be made of: they need what is not known here.
+    /// [`Format::Raw`], but only of the files that no other format can be made of, because they
+    /// need a feature that is not known here.
     Unknown,
 }
 
 impl Format {
-    /// The format of this name, as it stands in `?format=` and `--format`.
+    /// Returns the format of this name in `?format=` and `--format`.
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "export" => Self::Export,
@@ -72,27 +76,30 @@ impl Format {
         })
     }
 
-    /// Whether it is of files as they are.
+    /// Whether the format is an archive of unchanged files.
     pub fn is_archive(self) -> bool {
         cfg!(feature = "formats") && matches!(self, Self::Raw | Self::Unknown)
     }
 }
 
-/// What was written and what was not, for warnings.
+/// What was written and what was left out, for warnings.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// Entries written, those of our own left out.
+    /// Number of entries written, without those of rdreport's own.
     pub entries: u64,
-    /// Secrets masked in them.
+    /// Number of secrets masked in these entries.
     pub masked: u64,
-    /// Entries left out in the middle, and their bytes.
+    /// Number of entries left out in the middle.
     pub left_out: u64,
-    /// See `left_out`.
+    /// Number of bytes of these entries.
     pub left_out_bytes: u64,
 }
 
-/// Writes `source` from its beginning in `format`; then an entry of our own for each [`Source::complaint`] there is. Of a journal that would
-/// be longer than `max` bytes, the first and the last entries are written, with an entry of our own in between.
+/// Writes `source` from its beginning in `format`, and then an entry of rdreport's own for each
+/// [`Source::complaint`].
+///
+/// Of a journal that would be longer than `max` bytes, the first and the last entries are written,
+/// with an entry of rdreport's own in between.
 pub fn stream(source: &mut Source, format: Format, max: Option<u64>, sink: &mut dyn Sink) -> Result<Stats, Error> {
     source.rewind();
     let mut writer =
@@ -130,14 +137,16 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes all entries; or those that end before the first offset in what all would be, and those that begin behind the second.
+    /// Writes all entries. With a `range` of offsets in the whole output, writes only the entries
+    /// that end before its start and those that begin after its end.
     fn write(&mut self, range: Option<(u64, u64)>, out: &mut Buffer) -> Result<(), Error> {
         let mut nothing = Nothing;
         let mut counter = Buffer::new(&mut nothing);
         let mut is_said = false;
         while let Some(entry) = self.source.next_entry() {
             if let Some((head, tail)) = range {
-                // What this one finds is found again by the one that counts.
+                // The problems and secrets found here are found and counted again when the entry is
+                // written.
                 let found = self.source.found();
                 let begin = counter.total;
                 self.entry(&entry, &mut counter)?;
@@ -196,7 +205,7 @@ impl Writer<'_> {
     }
 }
 
-/// Takes what is only counted.
+/// A sink that discards what is only counted.
 struct Nothing;
 
 impl Sink for Nothing {
@@ -205,10 +214,10 @@ impl Sink for Nothing {
     }
 }
 
-/// A sink that passes on what it is given in larger pieces.
+/// A sink that passes bytes on in larger pieces.
 struct Buffer<'a> {
     sink: &'a mut dyn Sink,
-    /// Bytes put so far.
+    /// Number of bytes put so far.
     total: u64,
     len: usize,
     bytes: Box<[u8]>,
@@ -267,7 +276,7 @@ mod tests {
                 let at = out.windows(mark.len()).position(|w| w == mark.as_bytes()).unwrap();
                 assert!(out.len() as u64 <= max + 600, "{} for {max}", out.len());
                 assert_eq!(stats.entries + stats.left_out, all.entries);
-                // The head is the whole's, and the tail is.
+                // The first and the last part are those of the whole output.
                 let head = whole.iter().zip(&out).take_while(|(a, b)| a == b).count();
                 let tail = whole.iter().rev().zip(out.iter().rev()).take_while(|(a, b)| a == b).count();
                 assert!(head <= at && head + tail + 600 >= out.len(), "{head} {tail} {}", out.len());

@@ -1,9 +1,9 @@
-//! A message without the sequences that colour it and link from it, by the rules of journalctl (`strip_tab_ansi` in systemd's
-//! `string-util.c`).
+//! A message without its colour and link sequences, by the rules of journalctl (`strip_tab_ansi` in
+//! systemd's `string-util.c`).
 //!
-//! Taken out are `ESC [ … m` (ECMA-48's SGR) with digits and semicolons, `ESC ] … BEL` with printable ASCII (xterm's OSC), and carriage
-//! returns before a line feed or at the end. Whatever else there is of control characters makes the message binary: nothing of it reaches
-//! a terminal.
+//! Removed are `ESC [ … m` (ECMA-48's SGR) with digits and semicolons, `ESC ] … BEL` with printable
+//! ASCII (xterm's OSC), and carriage returns before a line feed or at the end. Any other control
+//! character makes the message binary: nothing of it reaches a terminal.
 
 use crate::error::Error;
 use crate::journal::payload::Output;
@@ -11,17 +11,17 @@ use crate::journal::printable::{Scan, Text};
 
 const ESCAPE: u8 = 0x1b;
 const BELL: u8 = 7;
-/// Blanks that a TAB becomes.
+/// The blanks that replace a TAB.
 pub(super) const TAB: &[u8; 8] = b"        ";
 
 /// The state between two pieces of a message.
 pub(super) struct Plain {
     state: State,
-    /// Bytes of a sequence so far.
+    /// Number of bytes of the current sequence so far.
     held: u64,
-    /// Carriage returns that nothing followed yet.
+    /// Number of carriage returns not yet followed by anything.
     returns: u64,
-    /// Bytes that are left, each TAB counted as its blanks.
+    /// Number of bytes that remain, each TAB counted as its blanks.
     len: u64,
     scan: Scan,
 }
@@ -35,17 +35,18 @@ enum State {
 }
 
 impl Plain {
-    /// Before a message.
+    /// Returns the state before a message.
     pub(super) fn new() -> Self {
         Self { state: State::Text, held: 0, returns: 0, len: 0, scan: Scan::new() }
     }
 
-    /// Takes a piece; gives what is left of it to `output`. It is all of the message if [`Plain::end`] says that it is text.
+    /// Takes a piece, and passes what remains of it to `output`. The output is valid only if
+    /// [`Plain::end`] says that the message is text.
     pub(super) fn push(&mut self, piece: &[u8], output: &mut Output) -> Result<(), Error> {
         piece.iter().try_for_each(|byte| self.byte(*byte, output))
     }
 
-    /// What the message is without its sequences, and its length in bytes.
+    /// Returns what the message consists of without its sequences, and its length in bytes.
     pub(super) fn end(mut self) -> (Text, u64) {
         if !matches!(self.state, State::Text) {
             self.release();
@@ -60,7 +61,7 @@ impl Plain {
             (State::Escape, b']') => State::Link,
             (State::Colour, b'0'..=b'9' | b';') | (State::Link, b' '..=b'~') => self.state,
             (State::Colour, b'm') | (State::Link, BELL) => State::Text,
-            // No sequence. An escape takes the byte behind it along.
+            // Not a sequence. An escape takes the next byte along.
             (State::Escape, _) => {
                 self.held = self.held.saturating_add(1);
                 self.release();
@@ -96,7 +97,7 @@ impl Plain {
         output(&[byte])
     }
 
-    /// What looked like a sequence is none: it stays, and the message is binary.
+    /// Keeps what looked like a sequence and is not one. The message is then binary.
     fn release(&mut self) {
         self.len = self.len.saturating_add(self.held);
         self.scan.push(&[ESCAPE]);
@@ -108,7 +109,7 @@ impl Plain {
 mod tests {
     use super::*;
 
-    /// What is left, or, of what is binary, the length.
+    /// Returns what remains of a message, or the length of a binary one.
     fn plain(message: &[u8]) -> Result<Vec<u8>, u64> {
         let (mut out, mut plain) = (Vec::new(), Plain::new());
         let mut output = |bytes: &[u8]| {

@@ -1,8 +1,10 @@
-//! Lines for people, as `journalctl -o short-monotonic` prints them where its output is no terminal.
+//! Lines for people, as `journalctl -o short-monotonic` prints them when its output is not a
+//! terminal.
 //!
-//! Seconds since boot, host, who logged with its process number, message. What is no printable text is named by its size; further lines of a
-//! message are indented, and a TAB is eight blanks. Colours and links are taken out of a message (`plain`), and no other control character
-//! is printed.
+//! A line has the seconds since boot, the host, the program with its process number, and the
+//! message. A binary message is replaced by its size. Further lines of a message are indented, and
+//! a TAB becomes eight blanks. Colours and links are removed from a message (`plain`), and no other
+//! control character is printed.
 
 use crate::encode::Buffer;
 use crate::encode::export::decimal;
@@ -19,7 +21,8 @@ const COMM: Name = name(b"_COMM");
 const PID: Name = name(b"_PID");
 const SYSLOG_PID: Name = name(b"SYSLOG_PID");
 const SOURCE_TIME: Name = name(b"_SOURCE_MONOTONIC_TIMESTAMP");
-/// Bytes of a name, a process number or a time that are shown; longer ones are not (journalctl: 300).
+/// Maximum number of bytes of a name, a process number or a time; longer ones are not shown
+/// (journalctl: 300).
 const WORD_MAX: u64 = 300;
 
 /// Writes one entry.
@@ -44,7 +47,7 @@ pub(super) fn entry(source: &mut Source, entry: &Entry, out: &mut Buffer) -> Res
     out.put(b" ")?;
     width = width.saturating_add(match short(identifier).or(short(comm)) {
         Some(field) => word(source, entry, &field, out)?.saturating_add(1),
-        // Not counted there either.
+        // journalctl does not count this width either.
         None => {
             out.put(b"unknown")?;
             0
@@ -65,11 +68,11 @@ pub(super) fn entry(source: &mut Source, entry: &Entry, out: &mut Buffer) -> Res
     text(source, entry, &message, is_text, width.saturating_add(2), out)
 }
 
-/// What a message is without the sequences in it, and its length.
+/// Returns what a message consists of without its sequences, and its length.
 fn measure(source: &mut Source, entry: &Entry, field: &Field) -> Result<(Text, u64), Error> {
     let mut skip = usize::from(field.name_len).saturating_add(1);
     let mut plain = Plain::new();
-    // Secrets in it are counted when it is written.
+    // The secrets in the message are counted when it is written.
     let found = source.found();
     source.read(entry, field, &mut |piece| {
         let rest = piece.get(skip..).unwrap_or_default();
@@ -80,7 +83,8 @@ fn measure(source: &mut Source, entry: &Entry, field: &Field) -> Result<(Text, u
     Ok(plain.end())
 }
 
-/// Writes a message and its line's end, further lines indented; what is not text as it is has sequences taken out.
+/// Writes a message and the end of its line, with further lines indented. Sequences are removed
+/// unless the message is text already (`is_text`).
 fn text(
     source: &mut Source,
     entry: &Entry,
@@ -90,7 +94,7 @@ fn text(
     out: &mut Buffer,
 ) -> Result<(), Error> {
     let mut skip = usize::from(field.name_len).saturating_add(1);
-    // A line feed is written once it is known that something follows.
+    // A line feed is written only once something follows it.
     let mut is_pending = false;
     let mut lines = |piece: &[u8]| {
         for line in piece.split_inclusive(|b| *b == b'\n') {
@@ -120,7 +124,8 @@ fn text(
     out.put(b"\n")
 }
 
-/// Writes when the entry was made, as its source said, else when it was received; gives the width.
+/// Writes the time of an entry: the time given by its source, or else the time of its receipt.
+/// Returns the width.
 fn time(source: &mut Source, entry: &Entry, field: Option<Field>, out: &mut Buffer) -> Result<u64, Error> {
     let mut value = None;
     if let Some(field) = field {
@@ -152,7 +157,7 @@ fn time(source: &mut Source, entry: &Entry, field: Option<Field>, out: &mut Buff
     Ok(digits.max(5).saturating_add(9))
 }
 
-/// Writes a value; gives its width in bytes, as journalctl counts.
+/// Writes a value. Returns its width in bytes, as journalctl counts.
 fn word(source: &mut Source, entry: &Entry, field: &Field, out: &mut Buffer) -> Result<u64, Error> {
     let mut skip = usize::from(field.name_len).saturating_add(1);
     source.read(entry, field, &mut |piece| {
@@ -163,7 +168,7 @@ fn word(source: &mut Source, entry: &Entry, field: &Field, out: &mut Buffer) -> 
     Ok(field.value_len())
 }
 
-/// Writes a size as systemd's `FORMAT_BYTES` does: with a digit behind the point, unless in bytes.
+/// Writes a size as systemd's `FORMAT_BYTES` does: with one decimal place, except for bytes.
 fn size(bytes: u64, out: &mut Buffer) -> Result<(), Error> {
     let (shift, unit) = match bytes {
         0x4000_0000.. => (30, b"G"),

@@ -1,15 +1,17 @@
-//! The journal files as they are, in a tar archive: for what can only be looked at with systemd's own tools.
+//! The unchanged journal files in a tar archive, for journals that only systemd's own tools can
+//! read.
 //!
-//! Specification: POSIX.1-2017 pax, "ustar Interchange Format". Secrets are not masked in it.
+//! Specification: POSIX.1-2017 pax, "ustar Interchange Format". Secrets are not masked in the
+//! archive.
 
 use crate::encode::Buffer;
 use crate::error::Error;
 use crate::journal::source::Source;
 use crate::sink::Sink;
 
-/// Bytes of a header, and what contents are padded to.
+/// Bytes of a header, and the multiple to which contents are padded.
 const BLOCK: usize = 512;
-/// The fields of a header: where and how long.
+/// The fields of a header: offset and length.
 const NAME: (usize, usize) = (0, 100);
 const MODE: (usize, usize) = (100, 8);
 const UID: (usize, usize) = (108, 8);
@@ -21,7 +23,7 @@ const TYPE: (usize, usize) = (156, 1);
 const MAGIC: (usize, usize) = (257, 8);
 const PREFIX: (usize, usize) = (345, 155);
 
-/// Writes the files of `source` from `index` on, with the sizes that they had when it was opened.
+/// Writes the files of `source` from `index` on, each with the size it had when it was opened.
 pub(super) fn archive(source: &mut Source, mut index: usize, out: &mut Buffer) -> Result<(), Error> {
     while let Some((folder, name, size)) = source.raw_file(index) {
         out.put(&header(folder, name, size))?;
@@ -50,7 +52,7 @@ fn header(folder: &[u8], name: &[u8], size: u64) -> [u8; BLOCK] {
     set(MTIME, &octal(0));
     set(TYPE, b"0");
     set(MAGIC, b"ustar\x0000");
-    // The sum is made with blanks in its own place.
+    // The checksum is computed with blanks in its own place.
     set(CHECKSUM, b"        ");
     let sum = header.iter().fold(0u64, |sum, byte| sum.saturating_add(u64::from(*byte)));
     let digits = octal(sum);
@@ -60,7 +62,8 @@ fn header(folder: &[u8], name: &[u8], size: u64) -> [u8; BLOCK] {
     header
 }
 
-/// A number in octal digits and a NUL; sizes of 8 GiB and more do not occur (journald's files have 128 MiB at most).
+/// Returns a number in octal digits and a NUL. Sizes of 8 GiB and more do not occur: journald's
+/// files have at most 128 MiB.
 fn octal(mut n: u64) -> [u8; 12] {
     let mut digits = [b'0'; 12];
     digits[11] = 0;
@@ -98,7 +101,7 @@ mod tests {
         let place = out.path().join("run/log/journal/8e40128e62394571a74cba500e0d4b0a");
         assert!(std::fs::read(place.join("a.journal")).unwrap() == known[..100_003]);
         assert!(std::fs::read(place.join(&long)).unwrap() == unknown);
-        // What cannot be read is said where the others are.
+        // A remark in the other formats names what cannot be read.
         let (export, _) = written(&mut source, Format::Export);
         assert!(
             String::from_utf8_lossy(&export)
@@ -107,7 +110,7 @@ mod tests {
         let said =
             format!("MESSAGE=journal: 1 files need what is not known here (incompatible flags 32), the first {long}; ");
         assert!(String::from_utf8_lossy(&export).contains(&said));
-        // Alone, it is what the archive of all has last.
+        // The archive of the unknown files is the last part of the archive of all files.
         assert!(source.has_unknown());
         let (alone, _) = written(&mut source, Format::Unknown);
         assert!(archive.ends_with(&alone) && alone.len() == 512 + unknown.len().next_multiple_of(512) + 1024);

@@ -1,38 +1,42 @@
-//! One journal file: its entries in the order in which they were written, by way of the entry arrays.
+//! One journal file: its entries in the order of writing, found through the entry arrays.
 //!
-//! Specification: JOURNAL_FILE_FORMAT, "Entry Array Objects". Offsets come from the file and may be anything: entries and arrays must lie
-//! at growing offsets, as a writer that only appends leaves them, so that no chain can loop. Where the chain is broken before all entries
-//! were found, the objects behind the last one are gone through one by one, which finds entries in the same order.
+//! Specification: JOURNAL_FILE_FORMAT, "Entry Array Objects". Offsets come from the file and may be
+//! anything. Entries and arrays must lie at growing offsets, as a writer that only appends leaves
+//! them, so no chain can loop. If the chain is broken before all entries were found, the search
+//! goes on object by object after the last entry. That finds the entries in the same order.
 
 use crate::journal::format::{self, ARRAY_LEN, ENTRY_LEN, Header, Id, OBJECT_LEN, Object};
 use crate::journal::window::{Bytes, WINDOW, Windows};
 use alloc::boxed::Box;
 
-/// Bytes of one file in which entries are looked for beyond the entry arrays: as large as journald makes a file by default. Holes and
-/// whole objects do not count.
+/// Bytes of one file that are searched for entries outside the entry arrays: the default maximum
+/// size of journald's files. Holes and the contents of whole objects do not count.
 const SEARCH_MAX: u64 = 128 << 20;
-/// What an object costs of these, however large it is.
+/// Search cost of an object, whatever its size.
 const OBJECT_COST: u64 = 64;
-/// Bytes of the smallest entry with its place in an entry array, by which a header's count of entries is told from nonsense.
+/// Bytes of the smallest entry with its item in an entry array. The limit exposes an impossible
+/// count of entries in a header.
 const ENTRY_MIN: u64 = ENTRY_LEN as u64 + 8;
 
-/// No journal file is larger: journald's have 128 MiB by default, and up to 4 GiB in its newer layout.
+/// Maximum size of a journal file. journald's have 128 MiB by default, and up to 4 GiB in its newer
+/// layout.
 const FILE_MAX: u64 = 64 << 30;
 
-/// Fields of one entry that are looked at. journald takes 1024 and adds its own.
+/// Maximum number of fields of one entry that are read. journald accepts 1024 and adds its own.
 const ITEMS_MAX: u64 = 4096;
 
-/// An open journal file and the place in it.
+/// An open journal file and the current position in it.
 pub struct JournalFile {
-    /// Its content.
+    /// The content of the file.
     pub bytes: Bytes,
-    /// Its path below the root, without a `/` in front.
+    /// The file's path below the root, without a leading `/`.
     pub path: Box<[u8]>,
-    /// Its header when it was opened.
+    /// The file's header when it was opened.
     pub header: Header,
-    /// Whether the header promised more entries than the file has room for. Then nobody knows how many there were.
+    /// Whether the header's count of entries is possible in a file of this size. If it is not, the
+    /// number of entries is unknown.
     is_count_known: bool,
-    /// Entries that are passed over at the beginning.
+    /// Number of entries that are skipped at the beginning.
     skip: u64,
     walk: Walk,
 }
@@ -42,86 +46,88 @@ pub struct JournalFile {
 pub struct Entry {
     /// Number of the file.
     pub file: u16,
-    /// Where it lies in it.
+    /// Offset of the entry in the file.
     pub at: u64,
-    /// Its sequence number.
+    /// Sequence number.
     pub seqnum: u64,
-    /// When it was received, µs since 1970.
+    /// Time of receipt, µs since 1970.
     pub realtime: u64,
-    /// When it was received, µs since boot.
+    /// Time of receipt, µs since boot.
     pub monotonic: u64,
-    /// Which boot.
+    /// Id of the boot.
     pub boot_id: Id,
-    /// A hash over its fields.
+    /// Hash of the fields.
     pub xor_hash: u64,
-    /// Number of its fields.
+    /// Number of fields.
     pub items: u32,
 }
 
-/// What a step along the entries found.
+/// Result of a step along the entries.
 pub enum Step {
     /// An entry.
     Entry(Entry),
-    /// An entry that cannot be read, at this offset.
+    /// An unreadable entry, at this offset.
     Bad(u64),
-    /// The rest cannot be reached: where, and how many entries that are, if the header can be believed.
+    /// The rest cannot be reached: the offset, and the number of lost entries if the header can be
+    /// believed.
     Lost(u64, Option<u64>),
-    /// All were given.
+    /// All entries were returned.
     End,
 }
 
-/// A place among the entries.
+/// A position among the entries.
 #[derive(Clone, Copy)]
 struct Walk {
-    /// The array that is read, and the next one (0: none).
+    /// Offsets of the current entry array and of the next one (0: none).
     array: u64,
     next_array: u64,
-    /// Items of `array` given and in all.
+    /// Number of items of `array` that were read, and of all its items.
     index: u64,
     count: u64,
-    /// Entries given or counted as bad.
+    /// Number of entries returned or counted as bad.
     taken: u64,
-    /// The last entry given, and its sequence number.
+    /// Offset of the last entry returned, and its sequence number.
     entry: u64,
     seqnum: u64,
-    /// The object to go on from, once the arrays are broken; [`DONE`] at the end.
+    /// The object from which the search goes on once the arrays are broken; [`DONE`] at the end.
     object: Option<u64>,
-    /// Bytes that may still be searched.
+    /// Number of bytes that may still be searched.
     left: u64,
 }
 
-/// Past every object.
+/// An offset after every object.
 const DONE: Option<u64> = Some(u64::MAX);
 
 impl JournalFile {
-    /// At the first entry of a file with this header.
+    /// Returns the position at the first entry of a file with this header.
     pub fn new(bytes: Bytes, path: Box<[u8]>, mut header: Header) -> Self {
-        // A file that was cut is shorter than its header knows.
+        // A truncated file is shorter than its header says.
         let most = bytes.end().max(header.tail_object).min(FILE_MAX) / ENTRY_MIN;
         let is_count_known = header.entries <= most;
         header.entries = header.entries.min(most);
         Self { bytes, path, header, is_count_known, skip: 0, walk: Walk::start(&header) }
     }
 
-    /// From now on gives those entries only that come behind the first `skip` ones, up to as many as the header said, and not one that was
-    /// written since: it comes the next time.
+    /// Returns only entries after the first `skip` ones from now on, and no more than the header's
+    /// count. An entry written since then comes the next time.
     #[cfg(feature = "follow")]
     pub fn set_range(&mut self, skip: u64) {
         self.skip = skip.min(self.header.entries);
         self.header.tail_seqnum = 0;
     }
 
-    /// Goes back to the first entry that it gives.
+    /// Goes back to the first entry that is returned.
     pub fn rewind(&mut self, windows: &mut Windows) {
         self.walk = Walk::start(&self.header);
         if !self.pass_over(windows) {
-            // The chain is broken, so they are where the walk finds them.
+            // The chain is broken: the search finds the entries to be skipped.
             self.walk = Walk::start(&self.header);
             while self.walk.taken < self.skip && !matches!(self.step(windows), Step::End) {}
         }
     }
 
-    /// The next entry: as many as the header said there are when the file was opened, and what was written before that and is more.
+    /// Returns the next entry, up to the header's count when the file was opened, and any further
+    /// entries that were written before that.
     pub fn step(&mut self, windows: &mut Windows) -> Step {
         if let Some(at) = self.walk.object {
             return self.search(windows, at);
@@ -131,13 +137,13 @@ impl JournalFile {
         }
         let at = self.indexed(windows, self.walk.index).unwrap_or(0);
         if at == 0 {
-            // Not used yet; where it should be, the array is broken.
+            // The item is unused. Where an entry should be, the array is broken.
             return self.leave_arrays(windows);
         }
         let entry = if at > self.walk.entry { self.entry(windows, at) } else { None };
         let is_counted = self.walk.taken < self.header.entries;
         if !is_counted && entry.is_none_or(|entry| entry.seqnum > self.header.tail_seqnum) {
-            // Written since.
+            // The entry was written after the file was opened.
             self.walk.object = DONE;
             return Step::End;
         }
@@ -151,7 +157,8 @@ impl JournalFile {
         }
     }
 
-    /// Goes over the entries to be skipped by the arrays alone, each of which is as large as all before it; gives whether they hold so many.
+    /// Skips entries through the arrays alone; each array is as large as all before it together.
+    /// Returns whether the arrays hold that many.
     fn pass_over(&mut self, windows: &mut Windows) -> bool {
         while self.walk.taken < self.skip {
             if !self.next_array(windows) {
@@ -169,7 +176,7 @@ impl JournalFile {
         true
     }
 
-    /// The offset that item `index` of the array that is read holds.
+    /// Returns the offset in item `index` of the current array.
     fn indexed(&self, windows: &mut Windows, index: u64) -> Option<u64> {
         let at = ARRAY_LEN as u64 + index.saturating_mul(self.header.array_item_len() as u64);
         self.item(windows, self.walk.array.saturating_add(at))
@@ -182,7 +189,7 @@ impl JournalFile {
         Step::Entry(entry)
     }
 
-    /// The arrays have no more entries. If there should be some, they are looked for.
+    /// Ends the entry arrays. If entries are missing, they are searched for.
     fn leave_arrays(&mut self, windows: &mut Windows) -> Step {
         match self.walk.entry {
             0 => self.search(windows, self.header.len),
@@ -190,7 +197,8 @@ impl JournalFile {
         }
     }
 
-    /// Looks for an entry among the objects from `at` on. Where no object is, eight bytes further on may be one; zeros are none.
+    /// Searches for an entry among the objects from `at` on. Where there is no object, the next one
+    /// may begin eight bytes later; zeros are skipped.
     fn search(&mut self, windows: &mut Windows, at: u64) -> Step {
         let mut at = at.checked_next_multiple_of(8).unwrap_or(u64::MAX);
         let missing = self.header.entries.saturating_sub(self.walk.taken);
@@ -205,7 +213,7 @@ impl JournalFile {
         while at < end && self.walk.left > 0 && !windows.is_late() {
             let next = windows.skip_zeros(&self.bytes, at);
             if next > at {
-                // A hole costs what its last window does.
+                // A hole costs as much as its last window.
                 self.walk.left = self.walk.left.saturating_sub(next.saturating_sub(at).min(WINDOW as u64));
                 at = next;
                 continue;
@@ -231,18 +239,19 @@ impl JournalFile {
         Step::Lost(self.walk.entry, self.is_count_known.then_some(missing))
     }
 
-    /// The offset in the item of an entry or entry array object at `at`.
+    /// Returns the offset in the item at `at` of an entry object or entry array object.
     pub fn item(&self, windows: &mut Windows, at: u64) -> Option<u64> {
         if let Some(offset) = self.header.item_offset(windows.at(&self.bytes, at)) {
             return Some(offset);
         }
-        // It lies across a window's border, or at the end.
+        // The item crosses the border of a window, or the end of the file.
         let mut item = [0; 8];
         let item = item.get_mut(..if self.header.compact { 4 } else { 8 })?;
         if windows.copy(&self.bytes, at, item) { self.header.item_offset(item) } else { None }
     }
 
-    /// The object at `at`, if it is of this kind and lies within the file; `buf` gets its first bytes.
+    /// Returns the object at `at` if it is of this kind and lies within the file. `buf` receives
+    /// its first bytes.
     pub fn object(&self, windows: &mut Windows, at: u64, kind: u8, buf: &mut [u8]) -> Option<Object> {
         if at < self.header.len || !at.is_multiple_of(8) || !windows.copy(&self.bytes, at, buf) {
             return None;

@@ -1,7 +1,8 @@
-//! What there is of a journal: its files and the kernel's log, opened and not looked into.
+//! The parts of a journal, opened but not parsed: the files and the kernel's log.
 //!
-//! Whoever logs decides what a journal holds. So the process that has all rights only lists folders and opens files here; what they hold
-//! is parsed by [`super::source::Source`], in a process that has given up its rights.
+//! Any program that logs decides what a journal holds. So the process with all rights only lists
+//! folders and opens files here. The contents are parsed by [`super::source::Source`], in a process
+//! that has given up its rights.
 
 use crate::journal::kmsg::Log;
 use crate::sys::Errno;
@@ -9,34 +10,36 @@ use crate::sys::file::{File, Folder, Root};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Where journald keeps files: volatile ones, which an initramfs has, and persistent ones.
+/// The folders of journald's files: volatile ones, as in an initramfs, and persistent ones.
 pub const PLACES: [&str; 2] = ["run/log/journal", "var/log/journal"];
-/// Bytes of a path: a place, a machine's folder, a name of up to 255.
+/// Maximum number of bytes of a path: a place, a machine's folder, a name of up to 255.
 const PATH_MAX: usize = 320;
-/// Files that are read: each costs a descriptor and 250 bytes. Of more, those that were changed last.
+/// Maximum number of files that are read. Each costs a descriptor and 250 bytes. Of more files,
+/// those changed last are read.
 pub const FILES_MAX: usize = 64;
-/// Names in all folders that are looked at: a tenth of a second's work. journald has one folder a machine, with a few dozen files.
+/// Maximum number of names in all folders that are read: a tenth of a second's work. journald has
+/// one folder a machine, with a few dozen files.
 const NAMES_MAX: u32 = 16 * 1024;
 
-/// The journal's files, and the kernel's log.
+/// The journal's files and the kernel's log.
 #[derive(Default)]
 pub struct Journal {
     /// The files, in the order of their folders.
     pub(super) files: Vec<Opened>,
-    /// The kernel's log, for want of files.
+    /// The kernel's log, if there are no files.
     pub(super) log: Option<Log>,
     pub(super) skipped: Skipped,
-    /// Why a folder could not be opened.
+    /// The reason why a folder could not be opened.
     pub(super) errno: Option<Errno>,
     names: u32,
 }
 
-/// A file that is open.
+/// An open file.
 pub(super) struct Opened {
     pub(super) file: File,
-    /// Its path below the root, without a `/` in front.
+    /// The file's path below the root, without a leading `/`.
     pub(super) path: Box<[u8]>,
-    /// Its size when it was opened.
+    /// The file's size when it was opened.
     pub(super) size: u64,
     changed_ns: u64,
 }
@@ -44,20 +47,21 @@ pub(super) struct Opened {
 /// Files that are not read at all.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Skipped {
-    /// Files that were changed before the [`FILES_MAX`] that are read.
+    /// Number of files that were changed earlier than the [`FILES_MAX`] that are read.
     pub(super) older: u32,
-    /// Whether folders hold more names than are looked at.
+    /// Whether the folders hold more names than are read.
     pub(super) is_more: bool,
-    /// Files that could not be opened or are no journal, and the first reason.
+    /// Number of files that could not be opened or are not journal files, and the first reason.
     pub(super) unreadable: u32,
     pub(super) errno: Option<Errno>,
-    /// Files that need what is not known here, and the unknown incompatible flags.
+    /// Number of files that need an unknown feature, and the unknown incompatible flags.
     pub(super) incompatible: u32,
     pub(super) flags: u32,
 }
 
 impl Journal {
-    /// Opens all journal files below `root`: of all machines, users and boots, online, archived and left over.
+    /// Opens all journal files below `root`: of all machines, users and boots; online, archived and
+    /// left over.
     pub fn open(root: &Root) -> Self {
         let mut journal = Self::default();
         for place in PLACES {
@@ -69,15 +73,18 @@ impl Journal {
         journal
     }
 
-    /// Takes it for this process, which reads it after it has given up its rights. The kernel's log is opened here: processes that shared
-    /// a descriptor of it would take each other's records.
+    /// Moves the journal into this process, which reads it after giving up its rights.
+    ///
+    /// The kernel's log is opened here: processes that shared its descriptor would take each
+    /// other's records.
     pub fn take(&mut self, root: &Root) -> Self {
         let mut journal = core::mem::take(self);
         journal.log = Log::open(root).ok();
         journal
     }
 
-    /// Opens the journal files in `folder`, which is at `path`, and, if `deeper`, in its folders: one a machine.
+    /// Opens the journal files in `folder`, whose path is `path`. If `deeper`, also opens those in
+    /// its folders, one a machine.
     fn list(&mut self, folder: &Folder, path: &[u8], deeper: bool) -> Result<(), Errno> {
         folder.names(&mut |name| {
             self.names = self.names.saturating_add(1);
@@ -108,7 +115,7 @@ impl Journal {
             false => Err(Errno::INVAL),
         });
         let (size, changed_ns, file) = match opened {
-            // Preallocated, and nothing written yet.
+            // The file is preallocated and still empty.
             Ok((0, ..)) => return,
             Ok(opened) => opened,
             Err(errno) => return self.skipped.add_unreadable(errno),

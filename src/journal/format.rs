@@ -1,28 +1,32 @@
-//! The structures of a journal file as bytes: header and objects, checked for themselves but not against the file.
+//! The structures of a journal file as bytes: header and objects, checked for themselves but not
+//! against the file.
 //!
-//! Specification: systemd's JOURNAL_FILE_FORMAT ("Header", "Objects", "Data Objects", "Entry Objects", "Entry Array Objects") and the
-//! structures of its `journal-def.h`. All numbers are little-endian.
+//! Specification: systemd's JOURNAL_FILE_FORMAT ("Header", "Objects", "Data Objects", "Entry
+//! Objects", "Entry Array Objects") and the structures of its `journal-def.h`. All numbers are
+//! little-endian.
 
 use crate::sys::file::File;
 
-/// A 128-bit id as it is stored.
+/// A 128-bit id in its stored form.
 pub type Id = [u8; 16];
 
-/// Bytes of the header that are read: up to what systemd 254 added. Older headers are shorter.
+/// Bytes of the header that are read, up to the additions of systemd 254. Older headers are
+/// shorter.
 pub const HEADER_LEN: usize = 272;
-/// Bytes of the shortest header, systemd 187's.
+/// Bytes of the shortest header, that of systemd 187.
 const HEADER_MIN: u64 = 208;
-/// Bytes of an object's header that every object has.
+/// Bytes of the header that all objects have in common.
 pub const OBJECT_LEN: usize = 16;
-/// Bytes of a data object before its payload (regular) or before the compact layout's two additional words.
+/// Bytes of a data object before its payload (regular layout) or before the two additional words of
+/// the compact layout.
 pub const DATA_LEN: usize = 64;
 /// Bytes of an entry object before its items.
 pub const ENTRY_LEN: usize = 64;
 /// Bytes of an entry array object before its items.
 pub const ARRAY_LEN: usize = 24;
 
-/// Incompatible flags that are understood: XZ, LZ4, keyed hash, ZSTD, compact. How hashes are made does not matter to a reader that
-/// never looks anything up.
+/// Known incompatible flags: XZ, LZ4, keyed hash, ZSTD, compact. The kind of hash does not matter
+/// to a reader that never looks anything up.
 const INCOMPATIBLE_KNOWN: u32 = 0x1f;
 const INCOMPATIBLE_COMPACT: u32 = 1 << 4;
 
@@ -33,64 +37,64 @@ pub const ENTRY: u8 = 3;
 /// See [`DATA`].
 pub const ENTRY_ARRAY: u8 = 6;
 
-/// How a data object's payload is stored.
+/// Compression of a data object's payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Codec {
-    /// As it is.
+    /// Uncompressed.
     Plain,
     /// An XZ stream.
     Xz,
-    /// The length in 64 bits, then one LZ4 block.
+    /// The length in 64 bits, followed by one LZ4 block.
     Lz4,
     /// A ZSTD frame.
     Zstd,
 }
 
-/// What a reader needs of a file's header.
+/// The part of a file's header that a reader needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Header {
     /// Whether offsets are 32 bits wide and entries carry no hashes.
     pub compact: bool,
-    /// Which file it is, whatever its name is now.
+    /// Id of the file, whatever its current name is.
     pub file_id: Id,
     /// The machine that wrote the file.
     pub machine_id: Id,
-    /// The boot that wrote last (before systemd 254: that opened the file last).
+    /// The boot that wrote last (before systemd 254: the boot that opened the file last).
     pub tail_boot_id: Id,
-    /// Whose sequence numbers the entries have.
+    /// Source of the sequence numbers of the entries.
     pub seqnum_id: Id,
-    /// Where objects begin.
+    /// Offset of the first object.
     pub len: u64,
-    /// Where the last object is.
+    /// Offset of the last object.
     pub tail_object: u64,
-    /// Entries written so far.
+    /// Number of entries written so far.
     pub entries: u64,
-    /// The sequence number of the last of them.
+    /// Sequence number of the last entry.
     pub tail_seqnum: u64,
-    /// The first entry array, or 0.
+    /// Offset of the first entry array, or 0.
     pub entry_array: u64,
-    /// When the last entry was written, µs since 1970.
+    /// Time of the last entry, µs since 1970.
     pub tail_realtime: u64,
 }
 
-/// Why a file cannot be read at all.
+/// Reasons why a file cannot be read at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadHeader {
-    /// It is no journal file, or its header is cut.
+    /// The file is not a journal file, or its header is cut.
     NoJournal,
-    /// It needs something that is not known here: the unknown flags.
+    /// The file needs an unknown feature: the unknown flags.
     Incompatible(u32),
 }
 
 impl Header {
-    /// Reads it at the beginning of a file.
+    /// Reads the header at the beginning of a file.
     pub fn read(file: &File) -> Result<Self, BadHeader> {
         let mut buf = [0; HEADER_LEN];
         let len = file.read_at(0, &mut buf).unwrap_or(0);
         Self::parse(buf.get(..len).unwrap_or_default())
     }
 
-    /// Parses the first bytes of a file, [`HEADER_LEN`] or as many as there are.
+    /// Parses the first bytes of a file: [`HEADER_LEN`] bytes, or the whole of a shorter file.
     pub fn parse(bytes: &[u8]) -> Result<Self, BadHeader> {
         if bytes.get(..8) != Some(b"LPKSHHRH") {
             return Err(BadHeader::NoJournal);
@@ -133,7 +137,7 @@ impl Header {
         if self.compact { DATA_LEN + 8 } else { DATA_LEN }
     }
 
-    /// The offset that an item of an entry or entry array object holds.
+    /// Returns the offset in an item of an entry object or entry array object.
     pub fn item_offset(&self, item: &[u8]) -> Option<u64> {
         if self.compact { u32_at(item, 0).map(u64::from) } else { u64_at(item, 0) }
     }
@@ -142,11 +146,11 @@ impl Header {
 /// The part that all objects have in common.
 #[derive(Clone, Copy, Debug)]
 pub struct Object {
-    /// What it is.
+    /// Type of the object.
     pub kind: u8,
-    /// How its payload is compressed.
+    /// Compression of the payload.
     pub flags: u8,
-    /// Its bytes, this part included.
+    /// Bytes of the object, including this part.
     pub len: u64,
 }
 
@@ -157,7 +161,7 @@ impl Object {
         Some(Self { kind: *bytes.first()?, flags: *bytes.get(1)?, len })
     }
 
-    /// The payload's compression; `None` for a combination that has no meaning.
+    /// Returns the payload's compression, or `None` for a meaningless combination of flags.
     pub fn codec(&self) -> Option<Codec> {
         match self.flags & 7 {
             0 => Some(Codec::Plain),
@@ -169,17 +173,18 @@ impl Object {
     }
 }
 
-/// Whether these could be the first bytes of an object: one of the known types, nothing where nothing may be.
+/// Whether these could be the first bytes of an object: a known type, and zeros where zeros must
+/// be.
 pub fn is_object(bytes: &[u8; OBJECT_LEN]) -> bool {
     matches!(bytes, [1..=7, 0..=7, 0, 0, 0, 0, 0, 0, ..])
 }
 
-/// The 16 bytes at `at`.
+/// Returns the 16 bytes at `at`.
 pub fn id_at(bytes: &[u8], at: usize) -> Option<Id> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
-/// The 64-bit number at `at`.
+/// Returns the 64-bit number at `at`.
 pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|b| u64::from_le_bytes(*b))
 }

@@ -1,7 +1,8 @@
-//! The systemd journal, read natively: files, entries in order, fields with their payloads uncompressed.
+//! The systemd journal, read natively: files, entries in order, fields with uncompressed payloads.
 //!
-//! [`source::Source`] is what the other modules use. Nothing here trusts what a file says: every offset is checked against the file,
-//! every chain can only go forward, and all memory is a handful of buffers of fixed size, whatever the journal holds.
+//! [`source::Source`] is the interface for other modules. No content of a file is trusted: every
+//! offset is checked against the file, and every chain can only go forward. All memory is a handful
+//! of buffers of fixed size, whatever the journal holds.
 
 mod codec;
 pub mod file;

@@ -1,45 +1,49 @@
-//! How far a journal has been sent: the entries of each file, and the kernel's records. A file keeps its id when journald renames it.
+//! The positions up to which a journal was sent: in each file, and in the kernel's log. A file
+//! keeps its id when journald renames it.
 
 use crate::journal::files::FILES_MAX;
 use crate::journal::format::Id;
 use alloc::vec::Vec;
 
-/// Files that are remembered: those that are read at once, and as many that are gone, or missed while they were being renamed.
+/// Number of files that are remembered: those that are read at once, and as many that are gone or
+/// were missed during a rename.
 const POSITIONS_MAX: usize = 2 * FILES_MAX;
 
-/// Bytes of one of them: the file's id, and the place in it.
+/// Bytes of one position: the file's id, and the number of entries before it.
 const POSITION_LEN: usize = 24;
-/// Bytes of all of them, and of how long a private key goes on: see [`Positions::end_to_bytes`].
+/// Bytes of all positions, and of the byte that says how long a private key goes on: see
+/// [`Positions::end_to_bytes`].
 pub const POSITIONS_LEN: usize = POSITIONS_MAX * POSITION_LEN + 1;
 
-/// A place in the journal, and where what is read from there ends.
+/// A position in the journal, and the end of what is read from there.
 #[derive(Default)]
 pub struct Positions {
     files: Vec<Position>,
-    /// See [`crate::journal::payload::Data::key_lines`]: whether a private key that is being logged goes on at the place.
+    /// Whether a private key goes on at the position: see
+    /// [`crate::journal::payload::Data::key_lines`].
     pub key_lines: u8,
 }
 
-/// A place in one file, or in the kernel's log, which has the boot's id.
+/// A position in one file, or in the kernel's log, whose id is that of the boot.
 struct Position {
     file: Id,
-    /// Entries, or records, before it.
+    /// Number of entries, or of records, before the position.
     at: u64,
-    /// The same of the end; of a file that is not read now, the place.
+    /// Number of entries before the end. In a file that is not read now, the same as `at`.
     end: u64,
     is_read: bool,
 }
 
 impl Positions {
-    /// Nothing is read from here.
+    /// Marks all files as not read.
     pub(super) fn forget_ends(&mut self) {
         for position in &mut self.files {
             (position.end, position.is_read) = (position.at, false);
         }
     }
 
-    /// Reads a file that has so many entries; gives how many of them lie before the place. Where there are too many files, one that is not
-    /// read any more is forgotten.
+    /// Marks a file with `end` entries as read. Returns the number of its entries before the
+    /// position. If there are too many files, one that is not read any more is forgotten.
     pub(super) fn move_end(&mut self, file: &Id, end: u64) -> u64 {
         let known = self.files.iter().position(|position| position.file == *file);
         let is_full = self.files.len() >= POSITIONS_MAX;
@@ -59,7 +63,8 @@ impl Positions {
         })
     }
 
-    /// The place at the end as bytes, for another process; returns how many of `buf` it took.
+    /// Encodes the position at the end, for another process. Returns the number of bytes written to
+    /// `buf`.
     pub fn end_to_bytes(&self, key_lines: u8, buf: &mut [u8]) -> usize {
         let (mut len, (chunks, _)) = (0usize, buf.as_chunks_mut::<POSITION_LEN>());
         for (chunk, position) in chunks.iter_mut().zip(&self.files) {
@@ -74,7 +79,7 @@ impl Positions {
         len.saturating_add(1)
     }
 
-    /// The place that [`Positions::end_to_bytes`] put into these bytes.
+    /// Decodes the position that [`Positions::end_to_bytes`] encoded.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let (chunks, rest) = bytes.as_chunks::<POSITION_LEN>();
         let position = |chunk: &[u8; POSITION_LEN]| {
@@ -86,7 +91,7 @@ impl Positions {
         Self { files, key_lines: rest.first().copied().unwrap_or(0) }
     }
 
-    /// Moves to the end, where a private key goes on for so many lines.
+    /// Moves to the end, where a private key goes on for `key_lines` lines.
     pub fn move_to_end(&mut self, key_lines: u8) {
         self.key_lines = key_lines;
         self.files.iter_mut().for_each(|position| position.at = position.end);
@@ -141,7 +146,8 @@ mod tests {
         };
         let all = entries(&whole);
         assert_eq!(all.len(), 527);
-        // The arrays are of 4, 8, 16 items and so on; the file goes on behind what its header tells of, as while it is written.
+        // The arrays are of 4, 8, 16 items and so on; the file goes on behind what its header tells
+        // of, as while it is written.
         for (from, to) in [
             (0, 0),
             (0, 1),

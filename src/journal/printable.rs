@@ -1,32 +1,34 @@
-//! Whether a value is text: valid UTF-8 without control characters, told in one pass over pieces.
+//! Whether a value is text: valid UTF-8 without control characters, determined in one pass over its
+//! pieces.
 //!
-//! This is the rule by which systemd's export format chooses between `NAME=value` and a value framed by its length
-//! (`utf8_is_printable_newline` in its `utf8.c`): TAB is no control character, U+007F to U+009F are, and Unicode's noncharacters are not valid.
+//! systemd's export format chooses between `NAME=value` and a value framed by its length by the
+//! same rule (`utf8_is_printable_newline` in its `utf8.c`): TAB is not a control character, U+007F
+//! to U+009F are, and Unicode's noncharacters are not valid.
 
-/// What a value consists of.
+/// The kinds of values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub enum Text {
     /// Printable characters.
     Line,
     /// Printable characters and line feeds.
     Lines,
-    /// Anything.
+    /// Any bytes.
     Binary,
 }
 
 /// The state between two pieces.
 pub struct Scan {
     found: Text,
-    /// Bytes of the current character still to come.
+    /// Number of bytes of the current character that are still to come.
     missing: u8,
-    /// Its bits so far.
+    /// The bits of the current character so far.
     char: u32,
-    /// The smallest value that may be encoded in as many bytes.
+    /// The smallest code point that may be encoded in this number of bytes.
     least: u32,
 }
 
 impl Scan {
-    /// Before the first piece.
+    /// Returns the state before the first piece.
     pub fn new() -> Self {
         Self { found: Text::Line, missing: 0, char: 0, least: 0 }
     }
@@ -43,7 +45,7 @@ impl Scan {
         }
     }
 
-    /// After the last piece.
+    /// Returns the result after the last piece.
     pub fn end(self) -> Text {
         if self.missing == 0 { self.found } else { Text::Binary }
     }
@@ -84,13 +86,13 @@ fn is_printable(char: u32) -> bool {
     !matches!(char, 0x7f..=0x9f | 0xd800..=0xdfff | 0xfdd0..=0xfdef | 0x11_0000..) && char & 0xfffe != 0xfffe
 }
 
-/// Eight bytes at a time: nearly all of a journal is printable ASCII.
+/// Skips printable ASCII, eight bytes at a time: nearly all of a journal is printable ASCII.
 fn skip_printable_ascii(mut piece: &[u8]) -> &[u8] {
     const LOW: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * LOW;
     while let Some((chunk, rest)) = piece.split_first_chunk::<8>() {
         let word = u64::from_le_bytes(*chunk);
-        // With bit 7 clear in all, no byte's sum or difference reaches its neighbour.
+        // With bit 7 clear in all bytes, no sum or difference of a byte carries into its neighbour.
         if word & HIGH != 0 {
             break;
         }

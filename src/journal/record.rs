@@ -1,15 +1,17 @@
-//! An entry that is in no journal file: one of the kernel's, or one of our own.
+//! An entry that is in no journal file: one of the kernel's, or one of rdreport's own.
 
 use crate::journal::payload::{Field, Unread};
 use crate::text::{DECIMAL_MAX, decimal};
 use alloc::vec::Vec;
 
-/// Bytes of all fields: the kernel gives records of up to 8 KiB (`PRINTK_MESSAGE_MAX` and before Linux 6.5 `CONSOLE_EXT_LOG_MAX`).
+/// Maximum number of bytes of all fields. The kernel has records of up to 8 KiB
+/// (`PRINTK_MESSAGE_MAX`, and before Linux 6.5 `CONSOLE_EXT_LOG_MAX`).
 const BYTES: usize = 9 * 1024;
-/// Fields: those that a kernel message gets, and the device's.
+/// Maximum number of fields: those of a kernel message, and those of its device.
 const FIELDS: usize = 24;
 
-/// Fields in memory, in order. What does not fit is left out. Takes memory once there is one.
+/// Fields in memory, in order. What does not fit is left out. Memory is allocated with the first
+/// field.
 pub struct Record {
     /// At most [`BYTES`].
     bytes: Vec<u8>,
@@ -17,12 +19,12 @@ pub struct Record {
 }
 
 impl Record {
-    /// Without fields.
+    /// Returns a record without fields.
     pub fn new() -> Self {
         Self { bytes: Vec::new(), ends: heapless::Vec::new() }
     }
 
-    /// Without fields again.
+    /// Removes all fields.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
@@ -48,7 +50,7 @@ impl Record {
         }
     }
 
-    /// Adds to the value of the last field, as much as fits.
+    /// Adds to the value of the last field as much as fits.
     pub fn more(&mut self, value: &[u8]) {
         let room = BYTES.saturating_sub(self.bytes.len());
         self.bytes.extend_from_slice(value.get(..room).unwrap_or(value));
@@ -62,12 +64,12 @@ impl Record {
         self.ends.len() as u32
     }
 
-    /// Whether there are none.
+    /// Whether there are no fields.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Field `index`.
+    /// Returns field `index`.
     pub(super) fn field(&self, index: u32) -> Result<Field, Unread> {
         let index = index as usize;
         let end = *self.ends.get(index).ok_or(Unread::Broken)?;
@@ -76,7 +78,7 @@ impl Record {
         Field::in_memory(bytes, start.into()).ok_or(Unread::Broken)
     }
 
-    /// The bytes of a field.
+    /// Returns the bytes of a field.
     pub(super) fn bytes(&self, field: &Field) -> &[u8] {
         field.range().and_then(|range| self.bytes.get(range)).unwrap_or_default()
     }

@@ -1,6 +1,7 @@
 //! Asks journald to write what it holds, so that a line logged just before is in its files.
 //!
-//! Specification: varlink.org, "Protocol" (a JSON object and a NUL each way); systemd's `io.systemd.Journal.varlink`, method `Synchronize`.
+//! Specification: varlink.org, "Protocol" (a JSON object and a NUL each way); systemd's
+//! `io.systemd.Journal.varlink`, method `Synchronize`.
 
 use crate::sys::file::Root;
 use crate::sys::sock::{Ready, Socket, wait};
@@ -10,11 +11,13 @@ use crate::sys::time::Deadline;
 const SOCKET: &str = "run/systemd/journal/io.systemd.journal";
 const CALL: &[u8] = b"{\"method\":\"io.systemd.Journal.Synchronize\"}\0";
 
-/// Waits until journald has written what it held, or until `deadline`; gives whether it said so. Without journald there is nothing to wait
-/// for; from before systemd 241 it has no such socket.
+/// Waits until journald has written what it held, or until `deadline`. Returns whether journald
+/// confirmed it.
+///
+/// Without journald, there is nothing to wait for. Before systemd 241, journald has no such socket.
 pub fn sync(root: &Root, deadline: Deadline) -> bool {
     let Ok(socket) = root.node(SOCKET).and_then(|node| Socket::unix(&node)) else { return false };
-    // It is shorter than any socket's buffer.
+    // The call is shorter than any socket's buffer.
     if socket.send(CALL) != Ok(CALL.len()) {
         return false;
     }
@@ -31,17 +34,18 @@ pub fn sync(root: &Root, deadline: Deadline) -> bool {
     }
 }
 
-/// `{"parameters":{}}`, or an object with an `"error"`, which may be cut anywhere. Nothing else of it matters.
+/// A reply: `{"parameters":{}}`, or an object with an `"error"`. It may be cut anywhere; nothing
+/// else in it matters.
 #[derive(Default)]
 struct Answer {
-    /// Bytes of the word seen; all of them stay.
+    /// Number of bytes of the word `"error"` that were seen. Once complete, the match stays.
     matched: usize,
 }
 
 impl Answer {
     const ERROR: &[u8; 7] = b"\"error\"";
 
-    /// Takes a piece; at the end says whether it is no error.
+    /// Takes a piece. At the end of the reply, returns whether it is free of errors.
     fn push(&mut self, piece: &[u8]) -> Option<bool> {
         for byte in piece {
             if *byte == 0 {
@@ -78,7 +82,7 @@ mod tests {
             assert_eq!(call, CALL);
             match answer {
                 Some(answer) => answer.chunks(4).for_each(|part| peer.write_all(part).unwrap()),
-                // Open and silent, till the other side gave up.
+                // The socket is open and silent, until the other side gives up.
                 None => drop(end.recv()),
             }
         });

@@ -1,21 +1,22 @@
 //! LZ4 payloads in bounded memory.
 //!
-//! Specification: LZ4's "Block Format", and systemd's `compress_blob_lz4`: the uncompressed length in 64 bits, little-endian, then one block.
-//! A block refers back at most 64 KiB, so that one of any length can be passed on with that much memory; decoders that take the block as a
-//! whole would need both sides of it in memory.
+//! Specification: LZ4's "Block Format", and systemd's `compress_blob_lz4`: the uncompressed length
+//! in 64 bits, little-endian, followed by one block. A block refers back at most 64 KiB, so a block
+//! of any length can be decoded as a stream with that much memory. Decoders that take the block as
+//! a whole would need both its input and its output in memory.
 
 use crate::error::Error;
 use crate::journal::payload::{Inflated, Input, Output};
 use alloc::boxed::Box;
 
-/// How far back a match can refer, and one more: offsets have 16 bits.
+/// Maximum distance of a match, and one more: offsets have 16 bits.
 const HISTORY: usize = 1 << 16;
 /// Bytes of input read at once.
 const INPUT: usize = 512;
 /// Bytes of the shortest match.
 const MATCH_MIN: u64 = 4;
 
-/// The decoder with its history, which is allocated when the first payload comes.
+/// The decoder with its history, which is allocated with the first payload.
 pub(in crate::journal) struct Lz4(Option<Box<[u8; HISTORY]>>);
 
 /// A block being decoded.
@@ -26,7 +27,7 @@ struct Block<'a, 'b, 'c> {
     len: usize,
     history: &'a mut [u8; HISTORY],
     output: &'a mut Output<'c>,
-    /// Bytes decoded, and those of them given out.
+    /// Number of bytes decoded, and of those passed on.
     done: u64,
     given: u64,
     end: u64,
@@ -38,7 +39,7 @@ impl Lz4 {
         Self(None)
     }
 
-    /// Uncompresses what `input` gives into `output`, at most `max` bytes of it.
+    /// Decompresses `input` into `output`, at most `max` bytes.
     pub(in crate::journal) fn inflate(
         &mut self,
         input: &mut Input,
@@ -63,7 +64,7 @@ impl Lz4 {
 }
 
 impl Block<'_, '_, '_> {
-    /// Decodes sequences until the end or something that cannot be.
+    /// Decodes sequences until the end, or until an impossible one.
     fn run(&mut self) -> Result<(), Error> {
         while self.done < self.end && !self.is_late {
             let Some(token) = self.byte() else { break };
@@ -90,7 +91,7 @@ impl Block<'_, '_, '_> {
         Ok(())
     }
 
-    /// A length: four bits, and bytes that are added as long as they are 255.
+    /// Reads a length: four bits, and bytes that are added as long as they are 255.
     fn length(&mut self, nibble: u64) -> Option<u64> {
         let mut length = nibble;
         if nibble == 15 {
@@ -114,11 +115,11 @@ impl Block<'_, '_, '_> {
             *slot = byte;
         }
         self.done = self.done.saturating_add(1);
-        // At its end the history is begun anew: what is in it must be out.
+        // At its end, the history starts anew: its bytes must have been passed on.
         if at == HISTORY - 1 { self.flush() } else { Ok(()) }
     }
 
-    /// Gives out what was decoded since the last time, which never goes beyond the history's end.
+    /// Passes on the bytes decoded since the last call. They never cross the end of the history.
     fn flush(&mut self) -> Result<(), Error> {
         let start = self.given as usize % HISTORY;
         let len = self.done.saturating_sub(self.given) as usize;

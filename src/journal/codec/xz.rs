@@ -1,8 +1,10 @@
 //! XZ streams in bounded memory.
 //!
-//! Specification: the .xz file format 1.2.0, sections 2.1.1, 3.1 and 5.3.1; systemd's `compress_blob_xz`: one stream of one block, LZMA2 with
-//! a dictionary of 1 MiB, no check. A dictionary that large is not kept here: the block's header is changed to ask for at most
-//! [`DICTIONARY`], which changes nothing for smaller payloads. A larger one is read as long as it refers to nothing farther back.
+//! Specification: the .xz file format 1.2.0, sections 2.1.1, 3.1 and 5.3.1; systemd's
+//! `compress_blob_xz`: one stream of one block, LZMA2 with a dictionary of 1 MiB, no check. Such a
+//! large dictionary is not kept here: the block's header is changed to ask for at most
+//! [`DICTIONARY`]. That makes no difference for smaller payloads. A larger one is read as long as
+//! it refers to nothing farther back.
 
 use crate::error::Error;
 use crate::journal::payload::{Inflated, Input, Output};
@@ -10,22 +12,22 @@ use alloc::boxed::Box;
 use crc::{CRC_32_ISO_HDLC, Crc, NoTable};
 use xz4rust::{XzDecoder, XzNextBlockResult};
 
-/// The dictionary in bytes, and as it is written in the header (section 5.3.1).
+/// The dictionary in bytes, and in the encoding of the header (section 5.3.1).
 const DICTIONARY: usize = 128 << 10;
 const DICTIONARY_BITS: u8 = 10;
 /// Bytes of the stream's header.
 const STREAM_HEADER: usize = 12;
-/// Bytes of both headers that are understood; journald's have 12 and up to 24.
+/// Maximum number of bytes of both headers. journald's have 12 and up to 24.
 const HEADERS: usize = 64;
 /// Bytes of input read at once.
 const INPUT: usize = 512;
 /// Bytes of output that are collected.
 const OUTPUT: usize = 1024;
 const LZMA2: u64 = 0x21;
-/// The header's checksum: of two dozen bytes, so without a table.
+/// The checksum of the header. It covers two dozen bytes, so no table is used.
 const CRC: Crc<u32, NoTable> = Crc::<u32, NoTable>::new(&CRC_32_ISO_HDLC);
 
-/// The decoder, which is allocated when the first payload comes (about 30 KB, and the dictionary).
+/// The decoder, which is allocated with the first payload (about 30 KB, and the dictionary).
 pub(in crate::journal) struct Xz(Option<Box<XzDecoder<'static>>>);
 
 impl Xz {
@@ -33,7 +35,7 @@ impl Xz {
         Self(None)
     }
 
-    /// Uncompresses the stream that `input` gives into `output`, at most `max` bytes of it.
+    /// Decompresses the stream in `input` into `output`, at most `max` bytes.
     pub(in crate::journal) fn inflate(
         &mut self,
         input: &mut Input,
@@ -72,7 +74,8 @@ impl Xz {
     }
 }
 
-/// Takes both headers into `buf` and changes the second; gives their length and the uncompressed size, 0 where it does not say.
+/// Reads both headers into `buf` and changes the second. Returns their length and the uncompressed
+/// size, or 0 if the header has no size.
 fn headers(input: &mut Input, buf: &mut [u8; INPUT]) -> Option<(usize, u64)> {
     let mut fill = |from: usize, to: usize, buf: &mut [u8; INPUT]| {
         let mut left = buf.get_mut(from..to)?;
@@ -105,7 +108,7 @@ fn headers(input: &mut Input, buf: &mut [u8; INPUT]) -> Option<(usize, u64)> {
     Some((end, size))
 }
 
-/// A number in bytes of seven bits (section 1.2).
+/// Reads a number in bytes of seven bits (section 1.2).
 fn number(buf: &[u8; INPUT], at: &mut usize) -> Option<u64> {
     let mut value = 0;
     for shift in (0..63).step_by(7) {

@@ -1,22 +1,24 @@
 //! ZSTD frames in bounded memory.
 //!
-//! Specification: RFC 8878. journald writes one frame an object, with its size in the frame's header and the whole of it (up to 2 MiB) as
-//! window. No such window is kept here: the frame's header is replaced by one that asks for at most [`WINDOW`], which changes nothing for
-//! smaller objects. A larger one is read as long as it refers to nothing farther back.
+//! Specification: RFC 8878. journald writes one frame an object, with the size in the frame's
+//! header and a window of the whole object (up to 2 MiB). No such window is kept here: the frame's
+//! header is replaced by one that asks for at most [`WINDOW`]. That makes no difference for smaller
+//! objects. A larger one is read as long as it refers to nothing farther back.
 
 use crate::error::Error;
 use crate::journal::payload::{Inflated, Input, Output};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use ruzstd::io;
 
-/// The window, log2 and bytes. It cannot be less: no block may be larger than its window, and blocks have up to 128 KiB.
+/// The window, as log2 and in bytes. It cannot be smaller: no block may be larger than its window,
+/// and blocks have up to 128 KiB.
 const WINDOW_LOG: u32 = 17;
 const WINDOW: u64 = 1 << WINDOW_LOG;
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Bytes of an object for which the decoder takes buffers of its own, which are then given back: those that are kept grow by doubling, to
-/// twice of what the largest object needs.
+/// Size of an object from which on the decoder takes separate buffers and frees them afterwards.
+/// Buffers that are kept grow by doubling, to twice the need of the largest object.
 const LARGE: u64 = 8 * 1024;
-/// Bytes of a frame's header at most.
+/// Maximum number of bytes of a frame's header.
 const HEADER_MAX: usize = 18;
 
 /// The decoder with its buffers, which are kept from one small object to the next.
@@ -27,7 +29,7 @@ impl Zstd {
         Self(FrameDecoder::new())
     }
 
-    /// Uncompresses the frame that `input` gives into `output`, at most `max` bytes of it.
+    /// Decompresses the frame in `input` into `output`, at most `max` bytes.
     pub(in crate::journal) fn inflate(
         &mut self,
         input: &mut Input,
@@ -90,7 +92,8 @@ struct Frame<'a, 'b> {
 }
 
 impl Frame<'_, '_> {
-    /// Takes the header in (RFC 8878 section 3.1.1.1); gives the content's size, 0 where it does not say.
+    /// Reads the header (RFC 8878 section 3.1.1.1). Returns the content's size, or 0 if the header
+    /// has none.
     fn begin(&mut self) -> Option<u64> {
         let mut header = [0; HEADER_MAX];
         self.take(&mut header, 0, 5)?;
@@ -103,7 +106,7 @@ impl Frame<'_, '_> {
             0 => usize::from(is_single),
             log => 1 << log,
         };
-        // A dictionary is nothing that journald uses.
+        // journald uses no dictionaries.
         if descriptor & 3 != 0 {
             return None;
         }
@@ -123,7 +126,7 @@ impl Frame<'_, '_> {
             base + (base >> 3) * u64::from(byte & 7)
         };
         let log = window.clamp(1 << 10, WINDOW).next_power_of_two().trailing_zeros();
-        // The checksum's flag stays, since four bytes follow the frame then.
+        // The checksum's flag stays, since four bytes then follow the frame.
         let [a, b, c, d] = MAGIC;
         self.head = [a, b, c, d, descriptor & 4, ((log - 10) << 3) as u8];
         self.head_left = self.head.len();

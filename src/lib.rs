@@ -4,10 +4,11 @@
 //! /proc/cmdline -> settings --> report [-> cloud] --------> http::client --+
 //!                           \-> journal -> encode -> gzip -> http::body --+--> net (TLS or plain) -> sys
 //! ```
-//! Each arrow writes into the next ([`sink::Sink`]); only results flow back. Imports point downwards only:
-//! `run` > `args`, `console`, `device`, `fallback`, `follow` > `delivery`, `own_fields` > `cloud`, `target`, `words` > `credential`,
-//! `action`, `interlock`, `report`, `encode`, `ssh` > `accounts`, `ignition`, `start`, `journal`, `http` > `net`, `gzip`, `settings` > `text`, `sink`, `error` > `sys`.
-//! `sys` holds all unsafe code there is, but for the entry and the allocator's one instance in `main.rs`.
+//! Each arrow writes into the next ([`sink::Sink`]); only results flow back. Imports point downwards
+//! only: [`LAYERS`] has the order, and a test checks the code against it. docs/architecture.md is the map.
+//!
+//! `sys` holds all unsafe code there is, apart from the entry and the allocator's one instance in
+//! `main.rs`.
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code, unused_must_use, unsafe_op_in_unsafe_fn)]
 #![warn(missing_docs, unreachable_pub)]
@@ -36,3 +37,86 @@ pub mod settings;
 pub mod sink;
 pub mod sys;
 pub mod text;
+
+/// The layers, from the top down: a module imports only modules that stand after it.
+pub const LAYERS: [&str; 21] = [
+    "run",
+    "cli",
+    "recovery",
+    "delivery",
+    "cloud",
+    "destination",
+    "explain",
+    "report",
+    "encode",
+    "gzip",
+    "http",
+    "journal",
+    "net",
+    "settings",
+    "output",
+    "escape",
+    "date",
+    "sink",
+    "error",
+    "sys",
+    "text",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// Top-level modules that the code of `file` names, tests apart.
+    fn imports(file: &Path) -> Vec<String> {
+        let text = std::fs::read_to_string(file).unwrap();
+        let code = text.split("\n#[cfg(test)]\nmod tests").next().unwrap();
+        let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let mut found = Vec::new();
+        for part in lines.flat_map(|line| line.split("crate::").skip(1)) {
+            let names = match part.strip_prefix('{') {
+                Some(group) => group.split([',', '}']).collect(),
+                None => vec![part],
+            };
+            let word = |name: &str| {
+                name.trim().split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap().into()
+            };
+            found.extend(names.into_iter().map(word));
+        }
+        found
+    }
+
+    fn files(folder: &Path, take: &mut dyn FnMut(&Path)) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            match path.is_dir() {
+                true if name != "tests" => files(&path, take),
+                false if name.ends_with(".rs") && name != "tests.rs" => take(&path),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn imports_point_downwards() {
+        let src = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src"));
+        let mut seen = 0;
+        files(src, &mut |file| {
+            let top = file.strip_prefix(src).unwrap().iter().next().unwrap().to_str().unwrap();
+            let top = top.trim_end_matches(".rs");
+            if top == "lib" || top == "main" {
+                return;
+            }
+            let own = LAYERS.iter().position(|layer| *layer == top).unwrap_or_else(|| panic!("{top} is in no layer"));
+            for import in imports(file) {
+                if let Some(at) = LAYERS.iter().position(|layer| *layer == import) {
+                    seen += 1;
+                    assert!(at >= own, "{} imports {import}, which is above it", file.display());
+                }
+            }
+        });
+        assert!(seen > 300, "{seen}");
+    }
+}

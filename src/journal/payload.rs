@@ -1,7 +1,8 @@
-//! Fields: the data objects that an entry refers to, their payloads uncompressed and classified.
+//! Fields: the data objects that an entry refers to, with payloads decompressed and classified.
 //!
-//! Specification: JOURNAL_FILE_FORMAT, "Data Objects". Small payloads that many entries share (the host's name, a unit's) are kept;
-//! others are given out piece by piece, as often as they are asked for, and never held as a whole.
+//! Specification: JOURNAL_FILE_FORMAT, "Data Objects". Small payloads that many entries share (the
+//! host's name, a unit's name) are kept. Others are passed on piece by piece, as often as they are
+//! needed, and never held as a whole.
 
 use crate::error::Error;
 #[cfg(feature = "lz4")]
@@ -24,66 +25,72 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Kept payloads, and the longest that is kept: a few hundred distinct values recur in a boot, nearly all of them short.
+/// Number of kept payloads, and size of the longest one. A few hundred distinct values recur in a
+/// boot, nearly all of them short.
 const SLOTS: usize = 256;
 const SLOT_LEN: usize = 108;
-/// Bytes of the last payload that are kept, so that most are read and uncompressed once only, not twice.
+/// Bytes of the last payload that are kept, so that most payloads are read and decompressed once,
+/// not twice.
 const SCRATCH: usize = 16 * 1024;
-/// Bytes that are given out of one compressed payload: systemd's own limit is 768 MiB, and a few KB can hold as much.
+/// Maximum number of bytes that are read of one compressed payload. systemd's own limit is 768 MiB,
+/// and a few KB can expand to as much.
 #[cfg(any(feature = "zstd", feature = "lz4", feature = "xz"))]
 const INFLATED_MAX: u64 = 128 << 20;
-/// Bytes of uncompressed payload that a decoder can refer back to; a payload that is not longer is read whole or is broken.
+/// Bytes of decompressed payload that a decoder can refer back to. A payload of up to this length
+/// is read whole, or is broken.
 const HISTORY: u64 = 128 * 1024;
-/// A field that says that it is longer than this lies: journald takes none of more than 768 MiB.
+/// Maximum believable length of a field: journald accepts no field of more than 768 MiB.
 const FIELD_MAX: u64 = 4 << 30;
-/// Bytes of the mark at a cut payload's end.
+/// Maximum number of bytes of the mark at the end of a cut payload.
 pub(crate) const MARK_MAX: usize = 80;
-/// Offsets below 256 TiB are told apart; the rest of a key is the file.
+/// Width of the offset in a key: offsets below 256 TiB are distinct. The rest of a key is the file.
 const KEY_OFFSET_BITS: u32 = 48;
-/// The field with what was logged.
+/// The field with the message.
 pub const MESSAGE: Name = name(b"MESSAGE");
-/// The one with the program's name.
+/// The field with the program's name.
 pub const IDENTIFIER: Name = name(b"SYSLOG_IDENTIFIER");
-/// What is given of a message that is a line of a private key.
+/// Replacement for a message that is a line of a private key.
 const WHOLE: &[u8] = b"MESSAGE=***";
-/// Messages that may be lines of a private key after one that began one: RSA with 8192 bits has 100.
+/// Number of messages after the start of a private key that may be its lines: a key of RSA with
+/// 8192 bits has 100.
 const KEY_LINES: u8 = 120;
-/// What is counted down from instead for lines of `user:password` behind `chpasswd`, of which there may be 60 ...
+/// Start of the countdown for lines of `user:password` after `chpasswd`, of which there may be 60.
 const LIST_LINES: u8 = KEY_LINES + 60;
-/// ... and for indented lines behind `password: |`.
+/// Start of the countdown for indented lines after `password: |`.
 const BLOCK_LINES: u8 = LIST_LINES + 20;
 const LIST_BEGIN: u8 = KEY_LINES + 1;
 const BLOCK_BEGIN: u8 = LIST_LINES + 1;
-/// Bytes of a field's name at most (systemd's `journal_field_valid`).
+/// Maximum number of bytes of a field's name (systemd's `journal_field_valid`).
 const NAME_MAX: usize = 64;
 
 /// A field of an entry: `NAME=value`, not yet read.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Bytes of the name.
+    /// Number of bytes of the name.
     pub name_len: u8,
     /// The name's hash.
     name: Name,
-    /// What name and value consist of.
+    /// The kind of text that name and value consist of.
     pub text: Text,
-    /// Whether something in it is masked, or all of its value.
+    /// Whether a part or all of the value is masked.
     secret: Secret,
     codec: Codec,
-    /// Where the payload is, and its bytes there.
+    /// Offset of the payload, and its stored size.
     at: u64,
     stored: u64,
-    /// Bytes that are given of it, and the bytes that there should be; equal when nothing is missing.
+    /// Number of bytes of the payload that are available, and that there should be; equal if
+    /// nothing is missing.
     given: u64,
     full: u64,
-    /// Bytes of them that are left when secrets are masked.
+    /// Number of available bytes that remain when secrets are masked.
     shown: u64,
 }
 
-/// A field's name, by its hash (FNV-1a, 64 bits: names that meet do not occur).
+/// A field's name as its hash (FNV-1a, 64 bits: names that collide do not occur).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Name(u64);
 
-/// The name of a field.
+/// Hashes the name of a field.
 pub const fn name(mut text: &[u8]) -> Name {
     let mut name = Name::EMPTY;
     while let [byte, rest @ ..] = text {
@@ -109,7 +116,7 @@ enum Secret {
 }
 
 impl Field {
-    /// Bytes that [`Data::read`] gives, name and `=` included.
+    /// Number of bytes that [`Data::read`] passes on, including the name and `=`.
     pub fn len(&self) -> u64 {
         match self.given == self.full {
             true => self.shown,
@@ -117,7 +124,7 @@ impl Field {
         }
     }
 
-    /// A field that lies in memory, at `start` of what it lies in.
+    /// Returns a field in memory. `bytes` begin at offset `start` of the memory that they lie in.
     pub(super) fn in_memory(bytes: &[u8], start: u64) -> Option<Self> {
         let name_len = bytes.iter().position(|b| *b == b'=')? as u8;
         let mut scan = Scan::new();
@@ -132,23 +139,23 @@ impl Field {
         Self { name_len: 0, name: Name::EMPTY, text, secret, codec, at, stored: len, given: len, full: len, shown: len }
     }
 
-    /// Where such a field lies.
+    /// Returns the range of bytes of a field in memory.
     pub(super) fn range(&self) -> Option<Range<usize>> {
         let start = usize::try_from(self.at).ok()?;
         Some(start..start.checked_add(usize::try_from(self.stored).ok()?)?)
     }
 
-    /// Bytes of the value that [`Data::read`] gives.
+    /// Number of bytes of the value that [`Data::read`] passes on.
     pub fn value_len(&self) -> u64 {
         self.len().saturating_sub(u64::from(self.name_len)).saturating_sub(1)
     }
 
-    /// Its name.
+    /// Returns the field's name.
     pub fn name(&self) -> Name {
         self.name
     }
 
-    /// Whether this is its name.
+    /// Whether the field has this name.
     pub fn is_named(&self, name: Name) -> bool {
         self.name == name
     }
@@ -158,27 +165,27 @@ impl Field {
         self.name == other.name
     }
 
-    /// Whether there is nothing, which cannot be: a field has at least a name.
+    /// Whether the field is empty, which cannot be: a field has at least a name.
     pub fn is_empty(&self) -> bool {
         self.given == 0
     }
 }
 
-/// Why a field cannot be given.
+/// Reasons why a field cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unread {
-    /// The object or what it holds is broken.
+    /// The object or its payload is broken.
     Broken,
-    /// Its compression is not built in.
+    /// The compression is not built in.
     Codec,
 }
 
-/// Takes the bytes of a payload in order.
+/// A consumer of the bytes of a payload, in order.
 pub type Output<'a> = dyn FnMut(&[u8]) -> Result<(), Error> + 'a;
 
 /// How far a compressed payload could be read.
 pub(super) struct Inflated {
-    /// Bytes given out, and the bytes that there are by its own header.
+    /// Number of bytes passed on, and number of bytes according to the payload's own header.
     pub(super) len: u64,
     pub(super) full: u64,
     pub(super) is_whole: bool,
@@ -203,16 +210,18 @@ pub struct Data {
     cache: Vec<Slot>,
     scratch: Scratch,
     codecs: Codecs,
-    /// Whether secrets are masked; how many were in what was read.
+    /// Whether secrets are masked, and how many were in what was read.
     redact: bool,
     masked: u64,
-    /// Finds them in what is looked at.
+    /// Finds the secrets in payloads.
     filter: Redact,
-    /// Entries in which lines of a private key may follow, since one began in an entry of its own.
+    /// Number of entries in which lines of a private key may follow, after one began in an earlier
+    /// entry.
     key_lines: u8,
-    /// Bytes that are read of a payload at most.
+    /// Maximum number of bytes that are read of a payload.
     limit: u64,
-    /// The last name that was looked for, and the payload that it is of: an entry can refer to one many times.
+    /// The last name that was looked for, and its payload: an entry can refer to one payload many
+    /// times.
     last_name: (u64, Name),
 }
 
@@ -228,7 +237,7 @@ struct Codecs {
 
 #[derive(Clone, Copy)]
 struct Slot {
-    /// File and offset; 0 is none.
+    /// File and offset; 0 for an empty slot.
     key: u64,
     len: u8,
     name_len: u8,
@@ -244,7 +253,7 @@ struct Scratch {
 }
 
 impl Data {
-    /// With nothing kept yet.
+    /// Returns a state in which nothing is kept yet.
     pub fn new() -> Self {
         let slot = Slot { key: 0, len: 0, name_len: 0, name: Name::EMPTY, text: Text::Binary, bytes: [0; SLOT_LEN] };
         Self {
@@ -268,12 +277,13 @@ impl Data {
         }
     }
 
-    /// From now on reads no more than so many bytes of a payload, [`HISTORY`] at least.
+    /// Limits the bytes that are read of a payload from now on, to [`HISTORY`] at least.
     pub(super) fn set_limit(&mut self, limit: u64) {
         self.limit = limit.max(HISTORY);
     }
 
-    /// The name of field `index` of `entry`. Of a compressed payload, only the first block is uncompressed.
+    /// Returns the name of field `index` of `entry`. Only the first block of a compressed payload
+    /// is decompressed.
     pub(super) fn name(&mut self, file: &JournalFile, entry: &Entry, index: u32) -> Result<Name, Unread> {
         let at = self.payload_at(file, entry, index).ok_or(Unread::Broken)?;
         let key = key(file, at);
@@ -284,12 +294,13 @@ impl Data {
             return Ok(self.last_name.1);
         }
         let (field, _) = self.head(file, at)?;
-        // A short one that many entries share is kept then, and not read for each of them.
+        // Reading the field now keeps it, if it is short and shared, so it is not read again for
+        // each entry.
         if field.codec == Codec::Plain && field.stored <= SCRATCH as u64 {
             return self.look(file, at).map(|field| field.name);
         }
         let mut scan = NameScan::new();
-        // The error ends it: nothing behind the name is needed.
+        // The error stops the reading: nothing after the name is needed.
         let _ = self.codecs.pour(&mut self.windows, file, &field, HISTORY, &mut |piece| {
             scan.push(piece);
             if scan.has_ended || scan.is_bad { Err(Error::Output(Errno::CANCELED)) } else { Ok(()) }
@@ -299,7 +310,8 @@ impl Data {
         Ok(name)
     }
 
-    /// Reads the header of the data object whose payload is at `at`; returns the field, and how many entries refer to it.
+    /// Reads the header of the data object whose payload is at `at`. Returns the field and the
+    /// number of entries that refer to it.
     fn head(&mut self, file: &JournalFile, at: u64) -> Result<(Field, u64), Unread> {
         let mut buf = [0; DATA_LEN];
         let head = file.header.data_len() as u64;
@@ -313,7 +325,7 @@ impl Data {
         }
     }
 
-    /// Whether secrets are masked from here on; from the beginning.
+    /// Starts at the beginning, with secrets masked or not.
     pub fn restart(&mut self, redact: bool) {
         if self.redact != redact {
             self.cache.iter_mut().for_each(|slot| slot.key = 0);
@@ -322,22 +334,22 @@ impl Data {
         self.scratch.key = 0;
     }
 
-    /// Secrets masked in what was read since the beginning.
+    /// Number of secrets masked in what was read since the beginning.
     pub fn masked(&self) -> u64 {
         self.masked
     }
 
-    /// As if so many had been masked.
+    /// Resets the number of masked secrets.
     pub(super) fn set_masked(&mut self, masked: u64) {
         self.masked = masked;
     }
 
-    /// For how many messages more a private key may go on that began in an entry before.
+    /// Number of further messages in which a private key from an earlier entry may go on.
     pub(super) fn key_lines(&self) -> u8 {
         self.key_lines
     }
 
-    /// As before an entry at which it was so.
+    /// Resets this number to its value before an entry.
     pub(super) fn set_key_lines(&mut self, key_lines: u8) {
         self.key_lines = key_lines;
     }
@@ -347,14 +359,15 @@ impl Data {
         self.redact
     }
 
-    /// Field `index` of `entry` if it is one of those that are kept and a printable line: its name, and its payload with a line feed.
+    /// Returns the name of field `index` of `entry`, and its payload with a line feed, if the field
+    /// is kept and is one printable line.
     pub fn kept_line(&mut self, file: &JournalFile, entry: &Entry, index: u32) -> Option<(Name, &[u8])> {
         let key = key(file, self.payload_at(file, entry, index)?);
         let slot = self.cache.get(slot_of(key)).filter(|slot| slot.key == key && slot.text == Text::Line)?;
         Some((slot.name, slot.bytes.get(..usize::from(slot.len).saturating_add(1))?))
     }
 
-    /// Where the payload of field `index` is.
+    /// Returns the offset of the payload of field `index`.
     fn payload_at(&mut self, file: &JournalFile, entry: &Entry, index: u32) -> Option<u64> {
         let item_len = file.header.entry_item_len() as u64;
         let item_at = format::ENTRY_LEN as u64 + u64::from(index).saturating_mul(item_len);
@@ -363,7 +376,8 @@ impl Data {
         Some(at.saturating_add(file.header.data_len() as u64))
     }
 
-    /// Looks at field `index` of `entry`: one pass over its payload, unless it is known already.
+    /// Returns field `index` of `entry`, after one pass over its payload unless the payload is
+    /// kept.
     pub fn field(&mut self, file: &JournalFile, entry: &Entry, index: u32) -> Result<Field, Unread> {
         let at = self.payload_at(file, entry, index).ok_or(Unread::Broken)?;
         let key = key(file, at);
@@ -375,8 +389,11 @@ impl Data {
         self.look(file, at)
     }
 
-    /// Gives the payload of `field` to `output`: `NAME=value`, [`Field::len`] bytes. Only `output` can fail. A field of up to 16 KiB that
-    /// is read before another one is looked at comes as one piece; others come in pieces of any size.
+    /// Passes the payload of `field` to `output`: `NAME=value`, [`Field::len`] bytes. Only `output`
+    /// can fail.
+    ///
+    /// A field of up to 16 KiB that is read before another one is looked at comes in one piece.
+    /// Others come in pieces of any size.
     pub fn read(&mut self, file: &JournalFile, field: &Field, output: &mut Output) -> Result<(), Error> {
         match field.secret {
             Secret::Nothing => return self.read_raw(file, field, output),
@@ -408,7 +425,8 @@ impl Data {
             output(piece)
         };
         self.codecs.pour(&mut self.windows, file, field, self.limit, limited)?;
-        // The file was cut since the field was looked at: the promised length must come nevertheless.
+        // The file was truncated after the field was looked at: the promised length must come
+        // nevertheless.
         while left > 0 {
             let n = left.min(64);
             output([b' '; 64].get(..n as usize).unwrap_or_default())?;
@@ -420,7 +438,7 @@ impl Data {
         }
     }
 
-    /// A field that lies in `record`, with secrets looked for.
+    /// Returns a field of `record` after looking for secrets in it.
     pub(super) fn in_memory(&self, mut field: Field, record: &Record) -> Field {
         if self.redact {
             let (mut redact, mut shown) = (Redact::new(), 0);
@@ -433,7 +451,7 @@ impl Data {
         field
     }
 
-    /// Gives a field in memory, whose bytes these are, to `output`.
+    /// Passes the bytes of a field in memory to `output`.
     pub(super) fn read_memory(&mut self, field: &Field, bytes: &[u8], output: &mut Output) -> Result<(), Error> {
         if field.secret == Secret::Nothing {
             return output(bytes);
@@ -452,7 +470,8 @@ impl Data {
         let Self { windows, cache, scratch, codecs, limit, filter, .. } = self;
         let key = key(file, at);
 
-        // The last payload is kept, if it is not long, and short ones that many entries share are kept for longer.
+        // Keeps the last payload unless it is long, and short payloads that many entries share for
+        // longer.
         let is_shared = field.stored < SLOT_LEN as u64 && references > 1;
         let (mut scan, mut name, mut len) = (Scan::new(), NameScan::new(), 0usize);
         let (is_on, mut shown) = (self.redact, 0u64);
@@ -474,7 +493,7 @@ impl Data {
         field.given = poured.len;
         field.full = match poured.is_whole {
             true => poured.len,
-            // It may be as its writer left it, and too much for us.
+            // The payload may be intact, and only too large for the decoder here.
             false if poured.len > 0 && poured.full > poured.len && poured.full > HISTORY => poured.full,
             false => return Err(Unread::Broken),
         };
@@ -507,7 +526,7 @@ impl Data {
                 self.key_lines = if is_over { 0 } else { self.key_lines.saturating_sub(1) };
             }
         }
-        // A message must be seen each time: it may end a key, and is a secret within one.
+        // A message must be seen each time: it may end a key, and inside a key it is a secret.
         let is_shared = is_shared && field.secret == Secret::Nothing && !(is_on && field.is_named(MESSAGE));
         if is_shared && len < SLOT_LEN {
             if let Some(end) = scratch.bytes.get_mut(len) {
@@ -547,7 +566,8 @@ impl Codecs {
         }
     }
 
-    /// Gives the payload of `field` to `output`, at most `limit` bytes of it. Deterministic: the same file gives the same bytes.
+    /// Passes at most `limit` bytes of the payload of `field` to `output`. Deterministic: the same
+    /// file leads to the same bytes.
     fn pour(
         &mut self,
         windows: &mut Windows,
@@ -581,13 +601,13 @@ impl Codecs {
 }
 
 impl Input<'_> {
-    /// Counts bytes that were uncompressed; returns whether the deadline has passed. See [`Windows::spend`].
+    /// Counts decompressed bytes. Returns whether the deadline has passed. See [`Windows::spend`].
     #[cfg(any(feature = "zstd", feature = "lz4", feature = "xz"))]
     pub(super) fn spend(&mut self, len: usize) -> bool {
         self.windows.spend(len)
     }
 
-    /// The next bytes, as many as lie together; `None` at the end.
+    /// Returns the next bytes, as many as lie together, or `None` at the end.
     fn piece(&mut self) -> Option<&[u8]> {
         let piece = self.windows.at(self.bytes, self.at);
         let len = usize::try_from(self.left).unwrap_or(usize::MAX).min(piece.len());
@@ -596,7 +616,7 @@ impl Input<'_> {
         piece.get(..len).filter(|piece| !piece.is_empty())
     }
 
-    /// Fills `buf` with the next bytes, or as much of it as there are; 0 is the end.
+    /// Fills `buf` with the next bytes, or with as many as there are; 0 is the end.
     #[cfg(any(feature = "zstd", feature = "lz4", feature = "xz"))]
     pub(super) fn read(&mut self, buf: &mut [u8]) -> usize {
         let mut piece = self.windows.at(self.bytes, self.at);
@@ -656,8 +676,9 @@ fn count(shown: &mut u64, piece: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a line of a message, before a key's end, is base64 as a private key's lines are: all of it, or its long last word behind what a
-/// program writes before its lines.
+/// Whether a line of a message, before the end of a key, is base64 like the lines of a private key.
+/// Either the whole line is, or its long last word, after a prefix that the program writes before
+/// each line.
 fn holds_key_line(message: &[u8]) -> bool {
     message.split(|b| *b == b'\n').take_while(|line| !is_key_end(line)).any(|line| {
         let line = line.trim_ascii();
@@ -678,17 +699,17 @@ fn is_account(message: &[u8]) -> bool {
     colon.is_some_and(|at| at > 0 && line.len() > at.saturating_add(1)) && !line.contains(&b' ')
 }
 
-/// What tells payloads apart: the file and the offset.
+/// Returns the identity of a payload: the file and the offset.
 fn key(file: &JournalFile, at: u64) -> u64 {
     at | u64::from(file.bytes.number()) << KEY_OFFSET_BITS
 }
 
-/// Where a payload is kept: offsets are multiples of 8, and neighbours should not meet.
+/// Returns the slot of a payload. Offsets are multiples of 8, and neighbours should not collide.
 fn slot_of(key: u64) -> usize {
     ((key >> 3 ^ key >> 13 ^ key >> 48) % SLOTS as u64) as usize
 }
 
-/// What is appended to a value that could not be given whole.
+/// Returns the mark that is appended to a value of which only a part is available.
 pub(crate) fn mark(given: u64, full: u64, buf: &mut [u8; MARK_MAX]) -> &[u8] {
     let mut text = text::Text::new(buf);
     text.str(" [cut by rdreport: ").dec(given).str(" of ");

@@ -1,10 +1,13 @@
-//! All journal files as one sequence of entries, in the order in which `journalctl --merge` prints them.
+//! All journal files as one sequence of entries, in the order in which `journalctl --merge` prints
+//! them.
 //!
-//! The order is sd-journal's (`compare_locations` in its `sd-journal.c`): by sequence number where both entries have them from the same
-//! source, else by monotonic time within a boot, else by which boot is newer, else by wall clock time. An entry that is in several files is
-//! given once. Unlike there, an entry that seems older than the one before it in the same file is given, not skipped.
+//! The order is sd-journal's (`compare_locations` in its `sd-journal.c`): by sequence number if
+//! both entries have numbers from the same source, else by monotonic time within a boot, else by
+//! which boot is newer, else by wall clock time. An entry that is in several files is returned
+//! once. Unlike sd-journal, an entry that seems older than the one before it in the same file is
+//! returned, not skipped.
 //!
-//! Where no journal file is, the kernel's log is what there is.
+//! If there are no journal files, the kernel's log is read instead.
 
 use crate::error::{Error, JournalError};
 use crate::journal::file::{Entry, JournalFile, Step};
@@ -23,20 +26,20 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-/// Files that cannot be read but can be sent as they are.
+/// Maximum number of files that cannot be parsed but can be sent unchanged.
 const OTHERS_MAX: usize = 16;
 
-/// The journal at the moment when it was opened: what is appended later is not read.
+/// The journal at the moment of opening: what is appended later is not read.
 pub struct Source {
     files: Vec<Stream>,
-    /// Files that need what is not known here: their bytes and paths.
+    /// Files that need an unknown feature: their bytes and paths.
     others: Vec<(Bytes, Box<[u8]>)>,
     /// The kernel's log, if there are no files.
     kmsg: Option<Kmsg>,
     data: Data,
-    /// The last entry given, by which its doubles in other files are known.
+    /// The last entry returned, by which its duplicates in other files are recognised.
     last: Option<Entry>,
-    /// The entry that is in no file, if the current one is not.
+    /// The current entry, if it is in no file.
     record: Record,
     problems: Problems,
     skipped: Skipped,
@@ -44,25 +47,25 @@ pub struct Source {
     key_lines: u8,
 }
 
-/// The number of what is no file: [`Entry::file`] of an entry that is in none.
+/// The [`Entry::file`] of an entry that is in no file.
 pub(super) const RECORD: u16 = u16::MAX;
 
-/// What was found so far: problems, secrets, and whether a private key goes on.
+/// What was found so far: problems, number of secrets, and whether a private key goes on.
 #[derive(Clone, Copy)]
 pub(crate) struct Found(Problems, u64, u8);
 
 /// What could not be read so far.
 #[derive(Clone, Copy, Default)]
 struct Problems {
-    /// Entries that could not be read.
+    /// Number of entries that could not be read.
     entries: u64,
-    /// Whether there are more of which nobody knows how many.
+    /// Whether there are further unreadable entries, in unknown number.
     is_more: bool,
-    /// Fields that could not be read, their entry having been given without them.
+    /// Number of fields that could not be read. Their entries were returned without them.
     fields: u64,
-    /// Fields whose compression is not built in.
+    /// Number of fields whose compression is not built in.
     compressed: u64,
-    /// Where the first unreadable one is: file and offset.
+    /// Place of the first unreadable entry or field: file and offset.
     first: Option<(u16, u64)>,
 }
 
@@ -72,8 +75,11 @@ struct Stream {
 }
 
 impl Source {
-    /// Looks into what was opened, or, where no file can be read, into the kernel's log. Secrets are masked if `redact` says so. Nothing is
-    /// read after `until`. To be read, it must be rewound. This is for processes that have given up their rights.
+    /// Parses what was opened: the files, or the kernel's log if no file can be read. Secrets are
+    /// masked if `redact`. Nothing is read after `until`.
+    ///
+    /// The source must be rewound before it is read. Only for processes that have given up their
+    /// rights.
     pub fn new(journal: Journal, redact: bool, until: Deadline) -> Result<Self, JournalError> {
         let Journal { files, log, skipped, errno, .. } = journal;
         let mut source = Self {
@@ -93,7 +99,7 @@ impl Source {
         if source.files.is_empty() {
             match log {
                 Some(log) => source.kmsg = Kmsg::read(log, until),
-                // Some files can be sent as they are.
+                // Some files can be sent unchanged.
                 None if !source.others.is_empty() => {}
                 None => return Err(errno.or(source.skipped.errno).map_or(JournalError::None, JournalError::Open)),
             }
@@ -101,7 +107,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Reads until then from now on.
+    /// Sets the deadline for further reading.
     pub(super) fn set_deadline(&mut self, until: Deadline) {
         self.data.windows.set_deadline(until);
     }
@@ -111,17 +117,18 @@ impl Source {
         self.data.windows.is_late() || self.kmsg.as_ref().is_some_and(Kmsg::is_late)
     }
 
-    /// Starts again from the beginning. What comes is the same, byte for byte.
+    /// Starts again from the beginning. The output is the same, byte for byte.
     pub fn rewind(&mut self) {
         self.restart(self.data.redacts());
     }
 
-    /// Secrets masked in what was read since the beginning.
+    /// Number of secrets masked in what was read since the beginning.
     pub fn masked(&self) -> u64 {
         self.data.masked()
     }
 
-    /// Starts again from the beginning, with secrets masked or not (at first they are). What comes is the same each time, byte for byte.
+    /// Starts again from the beginning, with secrets masked or not. The output is the same each
+    /// time, byte for byte.
     pub fn restart(&mut self, redact: bool) {
         self.data.restart(redact);
         self.data.set_key_lines(self.key_lines);
@@ -136,8 +143,9 @@ impl Source {
         }
     }
 
-    /// Begins where `positions` are, without the entries before them, and lets them know where this ends; [`Source::restart`] goes there.
-    /// Gives how many entries are new.
+    /// Makes the source begin at `positions`, without the entries before them, and records its end
+    /// in `positions`. [`Source::restart`] goes to this beginning. Returns the number of new
+    /// entries.
     #[cfg(feature = "follow")]
     pub fn begin_at(&mut self, positions: &mut Positions) -> u64 {
         positions.forget_ends();
@@ -157,46 +165,47 @@ impl Source {
         new
     }
 
-    /// Whether it is the kernel's log, for want of files.
+    /// Whether the source is the kernel's log, because there are no files.
     #[cfg(feature = "follow")]
     pub fn is_log(&self) -> bool {
         self.kmsg.is_some()
     }
 
-    /// Says nothing of files that are not read: it was said before.
+    /// Drops the complaints about files that are not read: they were reported before.
     #[cfg(feature = "follow")]
     pub fn forget_skipped(&mut self) {
         self.skipped = Skipped::default();
     }
 
-    /// What was found so far.
+    /// Returns what was found so far.
     pub(crate) fn found(&self) -> Found {
         Found(self.problems, self.data.masked(), self.data.key_lines())
     }
 
-    /// As if only this had been found.
+    /// Resets what was found to an earlier state.
     pub(crate) fn set_found(&mut self, Found(problems, masked, key_lines): Found) {
         self.problems = problems;
         self.data.set_masked(masked);
         self.data.set_key_lines(key_lines);
     }
 
-    /// See [`Data::key_lines`]: for an entry that is to be read again, out of order.
+    /// Returns the state of private keys, for an entry that is to be read again, out of order: see
+    /// [`Data::key_lines`].
     pub(crate) fn key_lines(&self) -> u8 {
         self.data.key_lines()
     }
 
-    /// See [`Data::set_key_lines`].
+    /// Sets the state of private keys: see [`Data::set_key_lines`].
     pub(super) fn set_key_lines(&mut self, key_lines: u8) {
         self.data.set_key_lines(key_lines);
     }
 
-    /// Entries that the files say they have.
+    /// Number of entries according to the files' headers.
     pub fn entries(&self) -> u64 {
         self.files.iter().fold(0, |sum, stream| sum.saturating_add(stream.file.header.entries))
     }
 
-    /// The next entry.
+    /// Returns the next entry.
     pub fn next_entry(&mut self) -> Option<Entry> {
         if self.is_late() {
             return None;
@@ -209,7 +218,7 @@ impl Source {
         if let Some(last) = self.last {
             for (index, stream) in self.files.iter_mut().enumerate() {
                 let is_from = usize::from(last.file) == index;
-                // A double is skipped; the entry that was given is left behind.
+                // Skips duplicates, and moves past the entry that was returned.
                 while stream
                     .head
                     .is_some_and(|head| is_from && head.at == last.at || !is_from && is_double(&head, &last))
@@ -228,12 +237,14 @@ impl Source {
         first
     }
 
-    /// Field `index` of `entry` in short, if that is at hand: see [`Data::kept_line`].
+    /// Returns the name and the line of field `index` of `entry`, if the field is kept: see
+    /// [`Data::kept_line`].
     pub(crate) fn kept_line(&mut self, entry: &Entry, index: u32) -> Option<(Name, &[u8])> {
         self.data.kept_line(&self.files.get(usize::from(entry.file))?.file, entry, index)
     }
 
-    /// Field `index` of `entry`, counted among the problems if it cannot be given.
+    /// Returns field `index` of `entry`. A field that cannot be returned is counted among the
+    /// problems.
     pub fn field(&mut self, entry: &Entry, index: u32) -> Option<Field> {
         let field = match self.files.get(usize::from(entry.file)) {
             Some(stream) => self.data.field(&stream.file, entry, index),
@@ -241,7 +252,7 @@ impl Source {
         };
         let count = match field {
             Ok(field) => return Some(field),
-            // It was not read to its end.
+            // The deadline cut the reading short; the field is not broken.
             Err(_) if self.is_late() => return None,
             Err(Unread::Broken) => &mut self.problems.fields,
             Err(Unread::Codec) => &mut self.problems.compressed,
@@ -251,7 +262,8 @@ impl Source {
         None
     }
 
-    /// The name of field `index` of `entry`, of which no more is read than that takes; broken ones are counted among the problems.
+    /// Returns the name of field `index` of `entry`, and reads no more than that takes. Broken
+    /// fields are counted among the problems.
     pub(crate) fn name(&mut self, entry: &Entry, index: u32) -> Option<Name> {
         let name = match self.files.get(usize::from(entry.file)) {
             Some(stream) => self.data.name(&stream.file, entry, index),
@@ -259,17 +271,17 @@ impl Source {
         };
         match name {
             Ok(name) => Some(name),
-            // It says why, and counts it.
+            // Reading the field finds the reason, and counts it.
             Err(_) => self.field(entry, index).map(|field| field.name()),
         }
     }
 
-    /// From now on reads no more than so many bytes of a field; what is longer is cut.
+    /// Limits the bytes that are read of a field from now on; longer fields are cut.
     pub(crate) fn set_limit(&mut self, limit: u64) {
         self.data.set_limit(limit);
     }
 
-    /// Gives the payload of `field`, which is one of `entry`'s, to `output`: see [`Data::read`].
+    /// Passes the payload of `field`, a field of `entry`, to `output`: see [`Data::read`].
     pub fn read(&mut self, entry: &Entry, field: &Field, output: &mut Output) -> Result<(), Error> {
         match self.files.get(usize::from(entry.file)) {
             Some(stream) => self.data.read(&stream.file, field, output),
@@ -277,7 +289,7 @@ impl Source {
         }
     }
 
-    /// The source of the sequence number of `entry`.
+    /// Returns the source of the sequence number of `entry`.
     pub fn seqnum_id(&self, entry: &Entry) -> Id {
         if let Some(kmsg) = &self.kmsg {
             return kmsg.seqnum_id();
@@ -285,7 +297,8 @@ impl Source {
         self.files.get(usize::from(entry.file)).map_or([0; 16], |stream| stream.file.header.seqnum_id)
     }
 
-    /// An entry of our own, with a message, at the time of the last entry given. It has no sequence number.
+    /// Returns an entry of rdreport's own with this message, at the time of the last entry
+    /// returned. The entry has no sequence number.
     pub fn remark(&mut self, message: &str) -> Entry {
         self.record.clear();
         self.record.push("PRIORITY", b"4");
@@ -300,7 +313,8 @@ impl Source {
         Entry { file: RECORD, at: 0, seqnum: 0, realtime, monotonic, boot_id, xor_hash: 0, items: self.record.len() }
     }
 
-    /// Says what could not be read since the beginning: complaint `index`, from 0 on, if there is one.
+    /// Writes complaint `index`, from 0 on, about what could not be read since the beginning.
+    /// Returns whether there is such a complaint.
     pub fn complaint(&self, index: u32, text: &mut Text) -> bool {
         let Problems { entries, is_more, fields, compressed, first } = self.problems;
         let Skipped { older, is_more: is_name_missed, unreadable, incompatible, flags, .. } = self.skipped;
@@ -348,24 +362,26 @@ impl Source {
         true
     }
 
-    /// Whether there are files that need what is not known here, and so can only be sent as they are.
+    /// Whether there are files that need an unknown feature and so can only be sent unchanged.
     pub fn has_unknown(&self) -> bool {
         !self.others.is_empty()
     }
 
-    /// The first of them, as [`Source::raw_file`] counts.
+    /// Returns the index of the first of these files, as [`Source::raw_file`] counts.
     pub(crate) fn first_unknown(&self) -> usize {
         self.files.len()
     }
 
-    /// File `index` as it is: its folder, its name and its size. All files, those that cannot be read included.
+    /// Returns the folder, name and size of file `index`. All files are counted, including those
+    /// that cannot be read.
     pub(crate) fn raw_file(&self, index: usize) -> Option<(&[u8], &[u8], u64)> {
         let (bytes, path) = self.raw(index)?;
         let slash = path.iter().rposition(|b| *b == b'/')?;
         Some((path.get(..slash)?, path.get(slash.saturating_add(1)..)?, bytes.end()))
     }
 
-    /// Gives the bytes of file `index`, as many as [`Source::raw_file`] said; zeros in place of what is no longer there.
+    /// Passes the bytes of file `index` to `output`, as many as [`Source::raw_file`] said, with
+    /// zeros in place of what is no longer there.
     pub(crate) fn read_raw(&mut self, index: usize, output: &mut Output) -> Result<(), Error> {
         let bytes = match index.checked_sub(self.files.len()) {
             None => self.files.get(index).map(|stream| &stream.file.bytes),
@@ -391,18 +407,19 @@ impl Source {
         }
     }
 
-    /// The name of a file, without folders.
+    /// Returns the name of a file, without folders.
     fn file_name(&self, number: u16) -> &[u8] {
         self.raw_file(number.into()).map_or(b"", |(_, name, _)| name)
     }
 
-    /// Looks at the header of a file, and takes it among the others.
+    /// Reads the header of a file, and adds the file.
     fn add(&mut self, opened: Opened) {
         let Opened { file, path, size, .. } = opened;
         let number = self.files.len() as u16;
         match Header::read(&file) {
             Ok(header) => {
-                // Again: what the header tells of is then within it, however the file grows meanwhile.
+                // The size is read again after the header. Everything that the header refers to
+                // then lies within it, even if the file grows meanwhile.
                 let size = file.size().unwrap_or(size);
                 let file = JournalFile::new(Bytes::new(file, number, size), path, header);
                 self.files.push(Stream { file, head: None });
@@ -436,7 +453,8 @@ impl Source {
             .then(a.xor_hash.cmp(&b.xor_hash))
     }
 
-    /// By the newest entry of each boot, where a file ends with one, and if one machine wrote both.
+    /// Compares boots by the newest entry of each, as far as a file ends with one, and only if one
+    /// machine wrote both.
     fn compare_boots(&self, a: &Id, b: &Id) -> Ordering {
         let newest = |boot: &Id| {
             let of_boot =
@@ -451,7 +469,7 @@ impl Source {
 }
 
 impl Stream {
-    /// Moves to the next entry that can be read.
+    /// Moves to the next readable entry.
     fn advance(&mut self, data: &mut Data, problems: &mut Problems) {
         self.head = loop {
             let (at, count) = match self.file.step(&mut data.windows) {

@@ -1,28 +1,33 @@
-//! Bytes of open files by offset, through a few buffers of fixed size that are kept as long as they are used.
+//! Bytes of open files by offset, through a few buffers of fixed size that are kept as long as they
+//! are used.
 //!
-//! Files are read, not mapped: a mapped file that is cut while it is read ends the process, and its pages count as the process' memory.
+//! Files are read, not mapped. A mapped file that is truncated while it is read ends the process,
+//! and its pages count as the process' memory.
 
 use crate::sys::file::File;
 use crate::sys::time::Deadline;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Bytes of one window. An entry, its new data objects and the next entries lie close together, so one read serves many objects.
+/// Bytes of one window. An entry, its new data objects and the next entries lie close together, so
+/// one read serves many objects.
 pub(super) const WINDOW: usize = 8 * 1024;
-/// How often a hole is looked for among zeros.
+/// Bytes of zeros after which a hole is looked for.
 const HOLE_STEP: u64 = 8 * WINDOW as u64;
-/// Windows: one each for the entry arrays and the newest entries of a file, the others for what is referred to again. With more files
-/// than windows in turn, each entry costs a read or two.
+/// Number of windows: one each for the entry arrays and the newest entries of a file, the others
+/// for what is referred to again. With more files than windows in turn, each entry costs a read or
+/// two.
 const WINDOWS: usize = 5;
 
-/// Bytes that are read or uncompressed between two looks at the clock: a tenth of a millisecond's work.
+/// Bytes that are read or decompressed between two looks at the clock: a tenth of a millisecond's
+/// work.
 const SPEND: usize = 64 * 1024;
 
-/// A file as the windows see it: what is behind `end` does not exist.
+/// A file as the windows see it: bytes after `end` do not exist.
 pub struct Bytes {
     file: File,
     number: u16,
-    /// The size when it was opened: what is appended later is not read.
+    /// The size when the file was opened: what is appended later is not read.
     end: u64,
 }
 
@@ -32,10 +37,10 @@ pub struct Windows {
     slots: [Slot; WINDOWS],
     last: usize,
     clock: u64,
-    /// When reading ends, and whether it has.
+    /// The deadline for reading, and whether it has passed.
     until: Deadline,
     is_late: bool,
-    /// Bytes read or uncompressed since the last look at the clock.
+    /// Bytes read or decompressed since the last look at the clock.
     spent: usize,
 }
 
@@ -48,24 +53,25 @@ struct Slot {
 }
 
 impl Bytes {
-    /// `number` tells the files of one set of windows apart; not [`u16::MAX`].
+    /// Wraps a file whose size is `end`. `number` distinguishes the files of one set of windows, and
+    /// is not [`u16::MAX`].
     pub fn new(file: File, number: u16, end: u64) -> Self {
         Self { file, number, end }
     }
 
-    /// Its size in bytes.
+    /// Size of the file in bytes.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Its number.
+    /// Number of the file.
     pub fn number(&self) -> u16 {
         self.number
     }
 }
 
 impl Windows {
-    /// Empty windows.
+    /// Returns empty windows.
     pub fn new() -> Self {
         let slot = Slot { file: u16::MAX, base: 0, len: 0, used: 0 };
         Self {
@@ -83,16 +89,17 @@ impl Windows {
     pub fn set_deadline(&mut self, until: Deadline) {
         self.until = until;
         self.is_late = false;
-        // What could not be read any more is not what is there.
+        // Windows that could not be read after the old deadline do not hold the file's bytes.
         self.slots.iter_mut().for_each(|slot| slot.file = u16::MAX);
     }
 
-    /// Whether the deadline has passed, as far as was looked.
+    /// Whether the deadline had passed at the last look at the clock.
     pub fn is_late(&self) -> bool {
         self.is_late
     }
 
-    /// Counts `len` bytes of work, and looks at the clock from time to time; returns whether the deadline has passed.
+    /// Counts `len` bytes of work, and looks at the clock from time to time. Returns whether the
+    /// deadline has passed.
     pub fn spend(&mut self, len: usize) -> bool {
         self.spent = self.spent.saturating_add(len);
         if self.spent >= SPEND {
@@ -102,22 +109,24 @@ impl Windows {
         self.is_late
     }
 
-    /// Where to go on from `at`, behind the zeros that lie there: in steps of 8 bytes within a window, to the next data where the file has
-    /// a hole. Returns `at` itself where something else lies.
+    /// Returns the offset after the zeros at `at`: in steps of 8 bytes within a window, or at the
+    /// next data if the file has a hole. Returns `at` itself if there are no zeros.
     pub fn skip_zeros(&mut self, bytes: &Bytes, at: u64) -> u64 {
         let piece = self.at(bytes, at);
         let (words, rest) = piece.as_chunks::<8>();
         let zeros = words.iter().take_while(|word| **word == [0; 8]).count();
         let is_all = zeros == words.len() && rest.iter().all(|byte| *byte == 0);
         let next = at.saturating_add(if is_all { piece.len() } else { zeros.saturating_mul(8) } as u64);
-        // Asked once for every few windows: a file without holes says no each time.
+        // The kernel is asked only once every few windows: in a file without holes, the answer is
+        // no each time.
         match is_all && next.is_multiple_of(HOLE_STEP) {
             true => bytes.file.next_data(next).unwrap_or(bytes.end).max(next) & !7,
             false => next,
         }
     }
 
-    /// The bytes at `at`, as many as their window holds; empty at the file's end or when reading fails.
+    /// Returns the bytes at `at`, as many as their window holds. The slice is empty at the end of
+    /// the file, or if reading fails.
     pub fn at(&mut self, bytes: &Bytes, at: u64) -> &[u8] {
         let offset = (at % WINDOW as u64) as usize;
         let base = at.saturating_sub(offset as u64);
@@ -137,7 +146,7 @@ impl Windows {
         self.memory.get(start.saturating_add(offset)..start.saturating_add(len)).unwrap_or_default()
     }
 
-    /// Fills `buf` from `at` on; `false` when the file has fewer bytes.
+    /// Fills `buf` with the bytes from `at` on. Returns `false` if the file has fewer bytes.
     pub fn copy(&mut self, bytes: &Bytes, mut at: u64, buf: &mut [u8]) -> bool {
         let mut left = buf;
         while !left.is_empty() {
@@ -152,7 +161,7 @@ impl Windows {
         true
     }
 
-    /// Reads a window in place of the one that was not used for the longest time; gives its index.
+    /// Reads a window in place of the one that was unused for the longest time. Returns its index.
     #[inline(never)]
     fn fill(&mut self, bytes: &Bytes, base: u64) -> usize {
         let oldest = self.slots.iter().enumerate().min_by_key(|(_, slot)| slot.used).map_or(0, |(index, _)| index);
@@ -160,7 +169,7 @@ impl Windows {
         let len = usize::try_from(bytes.end.saturating_sub(base)).unwrap_or(WINDOW).min(WINDOW);
         let len = if self.spend(WINDOW) { 0 } else { len };
         let buf = self.memory.get_mut(start..start.saturating_add(len)).unwrap_or_default();
-        // A file that was cut meanwhile is shorter; an error is as if it were.
+        // A file that was truncated meanwhile is shorter; an error counts as that.
         let len = if buf.is_empty() { 0 } else { bytes.file.read_at(base, buf).unwrap_or(0) };
         if let Some(slot) = self.slots.get_mut(oldest) {
             *slot = Slot { file: bytes.number, base, len, used: 0 };

@@ -1,4 +1,5 @@
-//! In place of the kernel's log in a build that does not read it: the same names, and nothing behind them.
+//! Stand-in for the kernel's log in a build that does not read it: the same names, without
+//! function.
 
 use crate::journal::file::Entry;
 use crate::journal::format::Id;
@@ -7,10 +8,10 @@ use crate::sys::Errno;
 use crate::sys::file::Root;
 use crate::sys::time::Deadline;
 
-/// There is none.
+/// The kernel's log, which never exists in this build.
 pub(super) enum Kmsg {}
 
-/// None is opened.
+/// An open kernel log, which never exists in this build.
 pub(super) struct Log;
 
 impl Log {

@@ -1,7 +1,8 @@
-//! The kernel's log in place of a journal that is not there, as entries like those that journald makes of it.
+//! The kernel's log in place of a missing journal, as entries like those that journald makes of it.
 //!
-//! Specification: the kernel's `Documentation/ABI/testing/dev-kmsg`: `priority,sequence,microseconds,flags;message`, a line a record, and
-//! lines that begin with a blank for the properties of a device. What is not printable is written `\xNN`.
+//! Specification: the kernel's `Documentation/ABI/testing/dev-kmsg`:
+//! `priority,sequence,microseconds,flags;message`, one record a line, and lines that begin with a
+//! blank for the properties of a device. Bytes that are not printable are written as `\xNN`.
 
 use crate::journal::file::Entry;
 use crate::journal::format::Id;
@@ -13,14 +14,16 @@ use crate::text;
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// Bytes of the longest record (`CONSOLE_EXT_LOG_MAX`); a smaller buffer is refused for a longer record.
+/// Bytes of the longest record (`CONSOLE_EXT_LOG_MAX`). The kernel refuses a smaller buffer for a
+/// longer record.
 const BUFFER: usize = 8192;
-/// Records that are read at most: the kernel's buffer holds a few thousand, 100,000 in the largest.
+/// Maximum number of records that are read. The kernel's buffer holds a few thousand, or 100,000 in
+/// its largest size.
 const RECORDS_MAX: u32 = 1 << 18;
-/// Records between two looks at the clock.
+/// Number of records between two looks at the clock.
 const RECORDS_STEP: u32 = 256;
 
-/// The kernel's log, opened and not looked into.
+/// The kernel's log, opened but not parsed.
 pub(super) struct Log {
     file: File,
     boot_id: Id,
@@ -35,28 +38,29 @@ impl Log {
     }
 }
 
-/// The kernel's log, as it was when it was looked into.
+/// The kernel's log, as it was when it was first read.
 pub(super) struct Kmsg {
     file: File,
-    /// What was read and not used yet.
+    /// Bytes that were read and not used yet.
     buf: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Records left to read, as far as that is known.
+    /// Number of records left to read, as far as it is known.
     left: u32,
-    /// When reading ends, and whether it has.
+    /// The deadline for reading, and whether it has passed.
     until: Deadline,
     is_late: bool,
-    /// The sequence numbers of the first record that is given, and of the one behind the last.
+    /// The sequence number of the first record that is returned, and the one after that of the
+    /// last.
     first: u64,
     behind: u64,
     boot_id: Id,
-    /// When the machine was booted, µs since 1970, by the clock now.
+    /// Time of the boot, µs since 1970, by the current clock.
     booted: u64,
 }
 
 impl Kmsg {
-    /// Reads it once, to its end as it is now.
+    /// Reads the log once, to its current end.
     pub(super) fn read(Log { file, boot_id }: Log, until: Deadline) -> Option<Self> {
         let uptime = time::monotonic_ms().saturating_mul(1000);
         let booted = time::realtime_s().saturating_mul(1_000_000).saturating_sub(uptime);
@@ -74,7 +78,7 @@ impl Kmsg {
             boot_id,
             booted,
         };
-        // What is logged from now on is not read.
+        // Records that are logged from now on are not read.
         kmsg.rewind();
         let mut record = Record::new();
         let mut behind = 0;
@@ -85,7 +89,7 @@ impl Kmsg {
         Some(kmsg)
     }
 
-    /// From now on gives records only from this sequence number on.
+    /// Returns only records from this sequence number on, from now on.
     #[cfg(feature = "follow")]
     pub(super) fn set_first(&mut self, first: u64) {
         self.first = first;
@@ -99,7 +103,7 @@ impl Kmsg {
         }
     }
 
-    /// The next record: its fields in `record`. What is no record is passed over.
+    /// Returns the next record, with its fields in `record`. Whatever is not a record is skipped.
     pub(super) fn next(&mut self, record: &mut Record) -> Option<Entry> {
         loop {
             self.left = self.left.checked_sub(1)?;
@@ -124,23 +128,24 @@ impl Kmsg {
         }
     }
 
-    /// Whether the deadline has passed, as far as was looked.
+    /// Whether the deadline had passed at the last look at the clock.
     pub(super) fn is_late(&self) -> bool {
         self.is_late
     }
 
-    /// The sequence number behind that of the last record.
+    /// Returns the sequence number after that of the last record.
     #[cfg(feature = "follow")]
     pub(super) fn behind(&self) -> u64 {
         self.behind
     }
 
-    /// The source of sequence numbers: they begin anew with each boot.
+    /// Returns the source of the sequence numbers, which begin anew with each boot.
     pub(super) fn seqnum_id(&self) -> Id {
         self.boot_id
     }
 
-    /// Makes the bytes at `start` a whole record; gives its length. The device gives a record at a time, a file as much as fits.
+    /// Makes the bytes at `start` a whole record, and returns its length. The device returns one
+    /// record a read; a file returns as much as fits.
     fn fill(&mut self) -> Option<usize> {
         loop {
             let text = self.buf.get(self.start..self.end).unwrap_or_default();
@@ -154,10 +159,11 @@ impl Kmsg {
             self.buf.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, len);
             match self.file.read(self.buf.get_mut(len..).unwrap_or_default()) {
-                // The record is longer than any can be, or this is the end: what there is, is one.
+                // The record is longer than any can be, or this is the end: the bytes so far are
+                // the record.
                 Ok(0) | Err(Errno::AGAIN | Errno::INVAL) if len > 0 => return Some(len),
                 Ok(n) if n > 0 => self.end = len.saturating_add(n),
-                // Records were overwritten before they were read: the next ones are there.
+                // Records were overwritten before they were read; the next ones are available.
                 Err(Errno::PIPE) => self.left = self.left.checked_sub(1)?,
                 _ => return None,
             }
@@ -165,7 +171,7 @@ impl Kmsg {
     }
 }
 
-/// Takes a record apart.
+/// Parses a record.
 fn parse(text: &[u8], record: &mut Record) -> Option<Entry> {
     let (head, rest) = split(text, b';')?;
     let (line, properties) = split(rest, b'\n').unwrap_or((rest, b""));
@@ -182,7 +188,7 @@ fn parse(text: &[u8], record: &mut Record) -> Option<Entry> {
     if priority >> 3 == 0 {
         record.push("SYSLOG_IDENTIFIER", b"kernel");
     } else if let Some((name, rest)) = tag(line) {
-        // `name[pid]: message` or `name: message` is what programs write.
+        // Programs write `name[pid]: message` or `name: message`.
         let pid = name.strip_suffix(b"]").and_then(|name| split(name, b'['));
         record.push("SYSLOG_IDENTIFIER", pid.map_or(name, |(name, _)| name));
         if let Some((_, pid)) = pid {
@@ -211,13 +217,13 @@ fn parse(text: &[u8], record: &mut Record) -> Option<Entry> {
     })
 }
 
-/// What is before the first blank, if it ends with a colon, and what is behind it.
+/// Splits a line at its first blank, if the part before it ends with a colon.
 fn tag(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let (tag, message) = split(line, b' ')?;
     Some((tag.strip_suffix(b":").filter(|tag| !tag.is_empty())?, message))
 }
 
-/// Adds text to a field, `\xNN` as the byte that it stands for.
+/// Adds text to a field, with `\xNN` replaced by the byte that it stands for.
 fn unescape(mut text: &[u8], record: &mut Record) {
     while let Some((plain, rest)) = split(text, b'\\') {
         record.more(plain);
@@ -241,7 +247,7 @@ fn split(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     Some((text.get(..index)?, text.get(index.saturating_add(1)..)?))
 }
 
-/// The bytes of an id in hexadecimal, hyphens left out.
+/// Parses an id in hexadecimal, ignoring hyphens.
 fn uuid(text: &[u8]) -> Id {
     let mut id = [0; 16];
     let mut digits = text.iter().filter_map(|b| char::from(*b).to_digit(16));
@@ -299,7 +305,7 @@ mod tests {
             assert!(lines[line].contains(expected), "{}", lines[line]);
         }
         assert!(written(&mut source, Format::Json).0 == found);
-        // What comes later is not read.
+        // Later records are not read.
         folder.write("dev/kmsg", [log.as_bytes(), b"\n6,6,2600000,-;later\n"].concat().as_slice());
         let (short, _) = written(&mut source, Format::Short);
         assert!(String::from_utf8(short).unwrap().ends_with("\n[    2.500003] kernel: last\n"));

@@ -1,4 +1,5 @@
-//! What broken files do to the reader: what is readable comes out, what is not is counted, and nothing else happens.
+//! Effects of broken files on the reader: readable entries come out, unreadable ones are counted,
+//! and nothing else happens.
 
 use crate::encode::Format;
 use crate::journal::format::{ARRAY_LEN, ENTRY_LEN};
@@ -22,7 +23,7 @@ fn put(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 
-/// The messages of our own remarks at the end.
+/// Returns the messages of rdreport's own remarks at the end.
 fn remarks(out: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(out);
     let of_ours = |entry: &&str| entry.contains("\nSYSLOG_IDENTIFIER=rdreport\n");
@@ -30,7 +31,7 @@ fn remarks(out: &[u8]) -> Vec<String> {
     text.split("\n\n").filter(of_ours).map(message).collect()
 }
 
-/// Without remarks of our own.
+/// Returns the entries without rdreport's own remarks.
 fn entries(out: &[u8]) -> Vec<Vec<u8>> {
     let text: Vec<u8> = out.to_vec();
     let mut list = vec![vec![]];
@@ -81,7 +82,7 @@ fn arrays_that_form_a_loop_end() {
         // The rest is found without arrays.
         assert!(read(&content) == (whole.clone(), count));
     }
-    // And with items that all mean one entry.
+    // The same with items that all refer to one entry.
     let mut content = original.clone();
     let item = original[first + ARRAY_LEN..first + ARRAY_LEN + 4].to_vec();
     content[first + ARRAY_LEN + 4..first + ARRAY_LEN + 8].copy_from_slice(&item);
@@ -144,12 +145,12 @@ fn cut_at_every_4_kib() {
         let missing = whole.len() as u64 - found;
         let said = remarks(&out).concat();
         assert!(missing == 0 || said.contains(&format!("journal: {missing} entries ")), "{len}: {said}");
-        // Entries whose fields are there are as before.
+        // Entries whose fields are intact are unchanged.
         let intact = entries(&out).iter().filter(|entry| whole.contains(entry)).count();
         assert!(intact as u64 * 10 >= found * 9, "{len}: {intact} of {found}");
     }
     assert!(before > 500);
-    // Shorter than its header, it is none.
+    // A file shorter than its header is not a journal file.
     let folder = Folder::with_journals(&[(NAME, &original[..100])]);
     assert!(crate::journal::tests::open(&folder.root()).is_err());
 }
@@ -163,7 +164,7 @@ fn flipped_bits() {
         let (_, count) = read(&original);
         for _ in 0..20 {
             let mut content = original[..original.len().min(used + 4096)].to_vec();
-            // Half of them where structures are: headers and the first objects.
+            // Half of them hit the structures: headers and the first objects.
             let end = if numbers.below(2) == 0 { used } else { used / 8 };
             let at = numbers.below(end);
             content[at] ^= 1 << numbers.below(8);

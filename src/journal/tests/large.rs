@@ -1,4 +1,4 @@
-//! Fields that are too large to be held, and those that only say they are.
+//! Fields that are too large for memory, and fields that only claim to be.
 
 use crate::encode::Format;
 use crate::journal::tests::{Built, Folder, written};
@@ -6,7 +6,7 @@ use crate::journal::tests::{Built, Folder, written};
 const ZSTD: u8 = 4;
 const LZ4: u8 = 2;
 
-/// The value of the only field of the first entry, its framing checked.
+/// Returns the value of the only field of the first entry, after checking its framing.
 fn value(content: &[u8]) -> Vec<u8> {
     let folder = Folder::with_journals(&[("system.journal", content)]);
     let (out, stats) = written(&mut folder.source(), Format::Export);
@@ -25,7 +25,8 @@ fn lz4(payload: &[u8]) -> Vec<u8> {
     [&(payload.len() as u64).to_le_bytes()[..], &lz4_flex::block::compress(payload)].concat()
 }
 
-/// A frame of one segment with this content size and these blocks, each its type, size and bytes.
+/// Returns a frame of one segment with this content size and these blocks, each with its type, size
+/// and bytes.
 fn zstd(size: u64, blocks: &[(u32, u32, &[u8])]) -> Vec<u8> {
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xe0];
     frame.extend(size.to_le_bytes());
@@ -93,12 +94,13 @@ fn a_bomb_is_cut() {
 #[cfg(feature = "zstd")]
 #[test]
 fn zstd_larger_than_the_window_comes_as_far_as_it_can() {
-    // Stored blocks refer to nothing: any size passes.
+    // Stored blocks refer to nothing, so they may have any size.
     let payload: Vec<u8> = b"F=".iter().copied().chain((0..300_000u32).map(|i| b'a' + (i % 23) as u8)).collect();
     let raw: Vec<_> = payload.chunks(100_000).map(|chunk| (0, chunk.len() as u32, chunk)).collect();
     let size = payload.len() as u64;
     assert!(value(&Built::new().entry(&[(ZSTD, &zstd(size, &raw))]).finish()) == payload[2..]);
-    // The last block is none: what came before it, as far as the window let it out.
+    // The last block is broken: the output is what came before it, as far as the window released
+    // it.
     let mut broken = raw.clone();
     broken.push((2, 3, b"\xff\xff\xff"));
     let found = value(&Built::new().entry(&[(ZSTD, &zstd(size + 5, &broken))]).finish());

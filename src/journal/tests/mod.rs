@@ -1,4 +1,4 @@
-//! What the tests of the reader share: folders with journal files, and the fixtures.
+//! Shared parts of the reader's tests: folders with journal files, and the fixtures.
 
 mod broken;
 mod large;
@@ -12,7 +12,7 @@ use crate::sys::time::Deadline;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::path::PathBuf;
 
-/// A folder of a test's own, gone with it.
+/// A folder for one test, removed when dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -24,7 +24,7 @@ impl Folder {
         Self(path)
     }
 
-    /// A root with these journal files in a machine's folder.
+    /// Returns a root with these journal files in a machine's folder.
     pub(crate) fn with_journals<B: AsRef<[u8]>>(files: &[(&str, B)]) -> Self {
         let folder = Self::new();
         for (name, content) in files {
@@ -47,7 +47,7 @@ impl Folder {
         Root::new(Some(self.0.as_os_str().as_encoded_bytes())).unwrap()
     }
 
-    /// The journal, with secrets as they are.
+    /// Opens the journal without masking secrets.
     pub(crate) fn source(&self) -> Source {
         let mut source = open(&self.root()).unwrap();
         source.restart(false);
@@ -55,7 +55,7 @@ impl Folder {
     }
 }
 
-/// The journal below `root`.
+/// Opens the journal below `root`.
 pub(crate) fn open(root: &Root) -> Result<Source, JournalError> {
     let mut source = Source::new(Journal::open(root).take(root), true, Deadline::NEVER)?;
     source.rewind();
@@ -68,7 +68,7 @@ impl Drop for Folder {
     }
 }
 
-/// An uncompressed file of `tests/fixtures`.
+/// Returns a decompressed file of `tests/fixtures`.
 pub(crate) fn fixture(name: &str) -> Vec<u8> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(format!("{name}.zst"));
     let packed = std::fs::read(path).unwrap();
@@ -77,14 +77,14 @@ pub(crate) fn fixture(name: &str) -> Vec<u8> {
     content
 }
 
-/// What a source gives in a format.
+/// Returns the output of a source in a format.
 pub(crate) fn written(source: &mut Source, format: Format) -> (Vec<u8>, Stats) {
     let mut out = Vec::new();
     let stats = encode::stream(source, format, None, &mut out).unwrap();
     (out, stats)
 }
 
-/// A journal file made by hand: regular layout, each field an object of its own.
+/// A journal file made by hand: regular layout, each field in an object of its own.
 pub(crate) struct Built {
     bytes: Vec<u8>,
     entries: Vec<u64>,
@@ -101,7 +101,7 @@ impl Built {
         Self { bytes, entries: Vec::new() }
     }
 
-    /// An entry of payloads, each with its object's flags.
+    /// Adds an entry of these payloads, each with its object's flags.
     pub(crate) fn entry(mut self, fields: &[(u8, &[u8])]) -> Self {
         let seqnum = self.entries.len() as u64 + 1;
         let offsets: Vec<u64> = fields

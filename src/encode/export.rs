@@ -195,7 +195,7 @@ mod tests {
             let folder = Folder::with_journals(&[("system.journal", fixture(&format!("{name}.journal")))]);
             let expected = fixture(&format!("{name}.export"));
             let (mut found, stats) = written(&mut folder.source(), Format::Export);
-            // systemd 252 does not print them.
+            // systemd 252 does not print sequence numbers.
             if !expected.windows(9).any(|w| w == b"__SEQNUM=") {
                 found = without(&found, &["__SEQNUM=", "__SEQNUM_ID="]);
             }
@@ -244,7 +244,7 @@ mod tests {
             .entry(&[(0, b"MESSAGE=-----END RSA PRIVATE KEY-----")])
             .entry(&[(0, b"MESSAGE=c29tZXRoaW5n")])
             .finish();
-        // The array's last part is shared with other entries, as journald shares fields that were
+        // The key's END line is shared with other entries, as journald shares fields that were
         // logged before.
         let mut content = content;
         let end = b"MESSAGE=-----END RSA";

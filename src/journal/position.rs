@@ -116,7 +116,7 @@ mod tests {
         starts.iter().zip(starts.iter().skip(1).chain([&text.len()])).map(|(from, to)| &text[*from..*to]).collect()
     }
 
-    /// The entries from `from` on of a file whose header says that it has `count`.
+    /// Returns the entries from `from` on of a file whose header says that it has `count`.
     fn range(content: &[u8], from: u64, count: u64) -> Vec<u8> {
         let mut content = content.to_vec();
         content[152..160].copy_from_slice(&count.to_le_bytes());
@@ -146,8 +146,8 @@ mod tests {
         };
         let all = entries(&whole);
         assert_eq!(all.len(), 527);
-        // The arrays are of 4, 8, 16 items and so on; the file goes on behind what its header tells
-        // of, as while it is written.
+        // The arrays have 4, 8, 16 items and so on. The file has more entries than its header
+        // says, as it does while it is written.
         for (from, to) in [
             (0, 0),
             (0, 1),
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn a_broken_chain_is_gone_along_all_the_same() {
         let mut content = fixture(REAL);
-        // The second array is none.
+        // The second array is destroyed.
         let first = usize::try_from(format::u64_at(&content, 176).unwrap()).unwrap();
         let second = usize::try_from(format::u64_at(&content, first + 16).unwrap()).unwrap();
         content[second] = 7;
@@ -180,7 +180,7 @@ mod tests {
         for from in [1, 4, 5, 300, 526] {
             assert!(range(&content, from, 527) == all[from as usize..].concat(), "{from}");
         }
-        // Nor is there a way to what is said to be skipped, or to be there.
+        // Ranges beyond the entries that exist cannot be reached, and do no harm.
         for (from, to) in [(600, 700), (4, 1_000), (5, 5_000)] {
             range(&content, from, to);
         }
@@ -195,7 +195,7 @@ mod tests {
         for (count, new) in [(0, 0), (1, 1), (1, 0), (4, 3)] {
             folder.write("dev/kmsg", log(count).as_bytes());
             let mut source = folder.source();
-            // Those before the first one count: nobody can tell how many there were.
+            // Records before the first one count as new: their number is unknown.
             assert_eq!(source.begin_at(&mut positions) > 0, new > 0);
             source.restart(false);
             let (text, stats) = written(&mut source, Format::Short);
@@ -226,14 +226,14 @@ mod tests {
         positions.move_end(&[1; 16], 5);
         positions.move_to_end(3);
         positions.forget_ends();
-        // Not delivered; and then, when it is, this file is missed.
+        // The first delivery fails. During the second one, this file is missed.
         assert_eq!(positions.move_end(&[1; 16], 9), 5);
         positions.forget_ends();
         assert_eq!(positions.move_end(&[2; 16], 4), 0);
         positions.move_to_end(2);
         assert_eq!(positions.key_lines, 2);
         positions.forget_ends();
-        // A copy of the file with fewer does not matter.
+        // A copy of the file with fewer entries does not matter.
         assert_eq!((positions.move_end(&[1; 16], 9), positions.move_end(&[1; 16], 3)), (5, 5));
         positions.move_to_end(0);
         assert_eq!((positions.move_end(&[1; 16], 0), positions.move_end(&[2; 16], 0)), (9, 4));

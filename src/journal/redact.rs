@@ -1,13 +1,23 @@
 //! Secrets that provisioning tools log, masked in one pass over a value, in pieces of any size.
 //!
-//! What is masked, with `***` in its place: values behind names that tell what they hold (`settings::secrets`), as `name=value`,
-//! `name: value`, JSON, JSON within JSON, YAML, headers, options (`--token x`, `-u user:x`) and words; tokens that are known by how they
-//! begin; the salt and hash of crypt(3) hashes (crypt(5)), the contents of `data:` URLs (RFC 2397), private keys in PEM (RFC 7468), PGP
-//! and DER, the userinfo and the query of URLs (RFC 3986 sections 3.2.1 and 3.4; of `name=value` the value alone), lists of
-//! `user:password`, and the values of `value` (a header's) in a configuration that Ignition dumps. Names stay readable.
+//! Each of these is replaced by `***`:
+//! - values after names that announce a secret (`settings::secrets`), as `name=value`,
+//!   `name: value`, JSON, JSON within JSON, YAML, header fields, options (`--token x`,
+//!   `-u user:x`) and words
+//! - tokens with a known beginning
+//! - the salt and hash of crypt(3) hashes (crypt(5))
+//! - the contents of `data:` URLs (RFC 2397)
+//! - private keys in PEM (RFC 7468), PGP and DER
+//! - the userinfo and the query of URLs (RFC 3986 sections 3.2.1 and 3.4); of `name=value`, only
+//!   the value
+//! - lists of `user:password`
+//! - the values of `value` (a header field's) in a configuration that Ignition dumps
 //!
-//! Everything is recognised by what lies before it. What has to be seen to be judged is held back: an URL's authority, the names in its
-//! query, and the first word of a value.
+//! Names stay readable.
+//!
+//! Everything is recognised by what comes before it. Bytes that must be seen before they can be
+//! judged are held back: the authority of a URL, the names in its query, and the first word of a
+//! value.
 
 use crate::error::Error;
 use crate::journal::payload::Output;
@@ -16,23 +26,25 @@ use crate::settings::secrets::{Secrecy, may_end, secrecy};
 use crate::sink::copy;
 use alloc::boxed::Box;
 
-/// What stands for a secret.
+/// Replacement for a secret.
 const MASK: &[u8] = b"***";
-/// Bytes of an URL's authority that are held back until it is clear whether it has userinfo, and of a name in its query until it is clear
-/// whether it has a value; a longer one is masked as a whole.
+/// Bytes of a URL's authority that are held back until it is clear whether it has userinfo, and of
+/// a name in its query until it is clear whether it has a value. Anything longer is masked as a
+/// whole.
 const HELD_MAX: usize = 256;
-/// Bytes of a value that are held back until it is clear whether it is a secret: longer than any harmless word, and more than a value
-/// that must look like a secret needs to do so.
+/// Bytes of a value that are held back until it is clear whether it is a secret. That is longer
+/// than any harmless word, and more than a value needs to look like a secret.
 const JUDGED_MAX: usize = 32;
-/// Bytes between `data:` and the comma at most: a media type and its parameters.
+/// Maximum number of bytes between `data:` and the comma: a media type and its parameters.
 const MEDIA_TYPE: u8 = 100;
-/// Bytes before the current piece that are remembered: the longest name and what stands around it.
+/// Bytes before the current piece that are remembered: the longest name and its surroundings.
 const TAIL: usize = 64;
 
-/// The bytes with which something can begin (see `pass`), but for the letters and `_`.
+/// The bytes with which something can begin (see `pass`), except the letters and `_`.
 const BEGINS: u64 = 1 << b' ' | 1 << b'\t' | 1 << b'$' | 1 << b'-' | 1 << b'.' | 1 << b'/' | 1 << b':' | 1 << b'=';
 
-/// How tokens begin, whatever stands before. Those of one letter and of common words have to look like tokens, too.
+/// The beginnings of tokens. One of a single letter or a common word must also be followed by
+/// something that looks like a token.
 const TOKENS: [&str; 34] = [
     "ghp_",
     "gho_",
@@ -71,7 +83,7 @@ const TOKENS: [&str; 34] = [
 ];
 /// Commands whose option `-p` is a password.
 const COMMANDS: [&str; 7] = ["usermod", "useradd", "sshpass", "login", "mysql", "ipmitool", "adduser"];
-/// Values that are none, or say how it is with one.
+/// Values that are not secrets: placeholders, and words for the state of a secret.
 const WORDS: &str = "true false yes no null nil none ok on off enabled disabled enable disable set unset not required optional valid \
                      invalid expired missing empty failed failure success accepted rejected denied unknown unsupported hidden \
                      redacted changed unchanged unavailable default present absent files compat sss prompt auto static random locked \
@@ -80,28 +92,30 @@ const WORDS: &str = "true false yes no null nil none ok on off enabled disabled 
 /// The filter for one value.
 pub(super) struct Redact {
     state: State,
-    /// The bytes before the current piece, the last ones of this array.
+    /// The bytes before the current piece, at the end of this array.
     tail: [u8; TAIL],
     held: heapless::Vec<u8, HELD_MAX, u16>,
     masked: u32,
     value: Value,
-    /// Masks the words of a command line, once there was one; and whether the rest of this line is one.
+    /// Masks the words of a command line, once there was one. The flag says whether the rest of
+    /// this line belongs to a command line.
     line: Option<Box<CommandLine>>,
     is_line: bool,
-    /// Bytes that it was given and gives back, though they were given out before.
+    /// Number of bytes that the command line received and will return, though they were passed on
+    /// before.
     given: usize,
-    /// Whether lines of `user:password` may follow, as they do behind `chpasswd`.
+    /// Whether lines of `user:password` may follow, as they do after `chpasswd`.
     is_list: bool,
 }
 
-/// What may follow in the values behind one.
+/// The part of a secret that may follow in later values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// Nothing.
+    /// No part.
     Nothing,
     /// The rest of a private key.
     Key,
-    /// The indented lines that are a secret.
+    /// Indented lines that are a secret.
     Block,
     /// Lines of `user:password`.
     List,
@@ -111,23 +125,23 @@ pub(super) enum Rest {
 #[derive(Clone, Copy)]
 struct Value {
     secrecy: Secrecy,
-    /// What stands between the name and the value: `=`, `:` or a blank.
+    /// The byte between the name and the value: `=`, `:` or a blank.
     separator: u8,
-    /// Whether it has the rest of the line: in YAML, and in headers.
+    /// Whether the value extends to the end of the line, as in YAML and in header fields.
     is_line: bool,
-    /// Whether its name is quoted, so that a value that is not is a number or a word of JSON.
+    /// Whether the name is quoted, so that an unquoted value is a number or a word of JSON.
     is_json: bool,
-    /// Whether a blank stands before it, so that this may be a sentence.
+    /// Whether a blank comes before the value, so that this may be a sentence.
     is_apart: bool,
-    /// Whether it is a list, or begins on the next line.
+    /// Whether the value is a list, or begins on the next line.
     is_many: bool,
     is_block: bool,
-    /// What quotes it, and the backslashes before that.
+    /// The quote around the value, and the number of backslashes before the quote.
     quote: u8,
     escapes: u8,
 }
 
-/// Behind no name.
+/// The state in which no value is expected.
 const NO_VALUE: Value = Value {
     secrecy: Secrecy::Open,
     separator: 0,
@@ -144,21 +158,22 @@ const NO_VALUE: Value = Value {
 enum State {
     /// Nothing begins here yet.
     Pass,
-    /// Behind a `$`: the method's name so far, its bytes in order.
+    /// After a `$`: the method's name so far, its bytes in order.
     Method(u64),
-    /// Behind `data:`: what quotes it, and bytes so far.
+    /// After `data:`: the quote around it, and the number of bytes so far.
     Media(u8, u8),
-    /// Behind `://`.
+    /// After `://`.
     Authority,
-    /// In an URL, before its query.
+    /// In a URL, before its query.
     Path,
-    /// In a query, behind its mark or a separator: in what is a name if a value follows.
+    /// In a query, after its `?` or a separator: in a name, if a value follows.
     Query,
-    /// Behind the name of [`Redact::value`], before the value.
+    /// After the name of [`Redact::value`], before the value.
     Before,
-    /// In the user's name of `-u user:password`.
+    /// In the user name of `-u user:password`.
     User,
-    /// In the beginning of a value that may be a secret; whether a word of it has ended.
+    /// At the beginning of a value that may be a secret. The flag says whether a word of the value
+    /// has ended.
     Judged(bool),
     /// In a secret.
     Masked(Secret),
@@ -166,7 +181,7 @@ enum State {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Secret {
-    /// A hash: ends where its alphabet does.
+    /// A hash: ends where its alphabet ends.
     Hash,
     /// Ends at this quote with as many backslashes before it, or at the end of the line.
     Quoted(u8, u8),
@@ -176,54 +191,54 @@ enum Secret {
     Plain,
     /// Ends at a blank, a comma or a bracket.
     Json,
-    /// A query's value.
+    /// The value of a query.
     Value,
-    /// The rest of a line, or of what is quoted.
+    /// The rest of a line, or of a quotation.
     Line,
     /// The rest of a line.
     Rest,
-    /// Ends at the list's bracket, or with the line.
+    /// Ends at the bracket of the list, or at the end of the line.
     List,
-    /// Base64, that of URLs and with dots included.
+    /// Base64, including the alphabet for URLs, and dots.
     Blob,
     /// Up to `-----END`.
     Key,
 }
 
-/// What a value is that begins like what is held.
+/// The verdict on a value, from the bytes held back so far.
 enum Judgement {
-    /// More of it must be seen.
+    /// More bytes are needed.
     Wait,
-    /// No secret.
+    /// Not a secret.
     Open,
-    /// A secret that goes on up to its own end.
+    /// A secret that extends up to its own end.
     Masked(Secret),
-    /// A secret of one word, behind which a blank was seen.
+    /// A secret of one word, after which a blank was seen.
     Word,
 }
 
-/// The current byte and the [`TAIL`] before it; 0 stands for what was not there.
+/// The current byte and the [`TAIL`] bytes before it; 0 for bytes that do not exist.
 #[derive(Clone, Copy)]
 struct Seen<'a>(&'a [u8]);
 
 impl Seen<'_> {
-    /// The byte that stands so many before the current one.
+    /// Returns the byte `count` bytes before the current one.
     #[inline(never)]
     fn back(&self, count: usize) -> u8 {
         self.until(count).last().copied().unwrap_or(0)
     }
 
-    /// What there is without the last `count` bytes.
+    /// Returns all bytes except the last `count`.
     fn until(&self, count: usize) -> &[u8] {
         self.0.get(..self.0.len().saturating_sub(count)).unwrap_or_default()
     }
 
-    /// Whether the last bytes are these, letters in any case.
+    /// Whether the last bytes are `text`, in upper or lower case.
     fn ends_with(&self, text: &str) -> bool {
         self.ends_before(0, text)
     }
 
-    /// The same without the last `count` bytes.
+    /// Whether the bytes before the last `count` bytes are `text`, in upper or lower case.
     fn ends_before(&self, count: usize, text: &str) -> bool {
         let until = self.until(count);
         let at = until.len().checked_sub(text.len());
@@ -235,7 +250,8 @@ impl Seen<'_> {
         (0..TAIL).any(|count| words.iter().any(|word| self.ends_before(count, word)))
     }
 
-    /// How many bytes before this one the name begins that ends before the last `count` bytes.
+    /// Returns the distance from the current byte back to the start of the name that ends before
+    /// the last `count` bytes.
     fn name_start(&self, count: usize) -> usize {
         let is_key = self.ends_before(count, " key");
         let skip = if is_key { 4 } else { 0 };
@@ -244,12 +260,13 @@ impl Seen<'_> {
         count.saturating_add(skip).saturating_add(until.iter().rev().take_while(|b| is_name(**b)).count())
     }
 
-    /// What the value of this name is.
+    /// Returns the secrecy of the value of this name.
     fn secrecy(&self, start: usize, count: usize) -> Secrecy {
         secrecy(self.until(count).get(self.until(start).len()..).unwrap_or_default())
     }
 
-    /// Whether a line begins behind the byte `count` before the current one, but for blanks and YAML's `- `.
+    /// Whether a line begins after the byte `count` bytes before the current one, ignoring blanks
+    /// and YAML's `- `.
     fn is_line_start(&self, count: usize) -> bool {
         let until = self.until(count);
         let blanks = until.iter().rev().take_while(|b| matches!(b, b' ' | b'\t' | b'-')).count();
@@ -259,7 +276,7 @@ impl Seen<'_> {
 }
 
 impl Redact {
-    /// Before a value.
+    /// Returns the state before a value.
     pub(super) fn new() -> Self {
         Self {
             state: State::Pass,
@@ -274,14 +291,14 @@ impl Redact {
         }
     }
 
-    /// Before another value.
+    /// Resets the state, for another value.
     pub(super) fn restart(&mut self) {
         (self.state, self.tail, self.masked) = (State::Pass, [0; TAIL], 0);
         (self.is_line, self.is_list) = (false, false);
         self.held.clear();
     }
 
-    /// Takes a piece of the value; gives what may be seen of it to `output`.
+    /// Takes a piece of the value, and passes the visible part of it to `output`.
     pub(super) fn push(&mut self, mut piece: &[u8], output: &mut Output) -> Result<(), Error> {
         while !piece.is_empty() {
             let used = match self.is_line {
@@ -298,14 +315,15 @@ impl Redact {
         Ok(())
     }
 
-    /// Takes words of a command line, and gives those that have ended on to where other text goes.
+    /// Takes words of a command line, and passes those that have ended on to the filter for other
+    /// text.
     fn words(&mut self, words: &[u8], is_end: bool, output: &mut Output) -> Result<(), Error> {
         let mut line = self.line.take().unwrap_or_default();
         let given = &mut |part: &[u8]| {
             self.masked = self.masked.saturating_add(u32::from(part == MASK));
             let rest = part.get(self.given..).unwrap_or_default();
             self.given = self.given.saturating_sub(part.len());
-            // All of it: no command line begins within one.
+            // The whole part is consumed: no command line begins within one.
             self.plain(rest, output).map(|_| ())
         };
         let mut masked = line.push(words, given);
@@ -317,21 +335,21 @@ impl Redact {
         masked
     }
 
-    /// What comes behind `start`, which was given out already, is a command line's.
+    /// Begins a command line. `start` is its first part, which was passed on already.
     fn begin_line(&mut self, start: &[u8]) -> State {
         if !self.is_line {
             let mut line = self.line.take().unwrap_or_default();
-            // No word ends in there.
+            // No word ends within `start`.
             let _ = line.push(start, &mut |_| Ok(()));
             (self.line, self.given, self.is_line) = (Some(line), start.len(), true);
         }
         State::Pass
     }
 
-    /// Takes a piece up to where a command line begins; gives how much of it that is.
+    /// Takes a piece up to the beginning of a command line. Returns the number of bytes taken.
     fn plain(&mut self, piece: &[u8], output: &mut Output) -> Result<usize, Error> {
         let was_line = self.is_line;
-        // Bytes from `start` on are still to be given out.
+        // Bytes from `start` on are still to be passed on.
         let mut start = if self.state.is_shown() { 0 } else { usize::MAX };
         let mut next = 0usize;
         loop {
@@ -373,13 +391,15 @@ impl Redact {
             }
             match (before.is_shown(), self.state.is_shown()) {
                 (true, true) => {}
-                // The byte that leads to a secret is shown, unless it is the secret's first.
+                // The byte that leads to a secret is shown, unless it is the first byte of the
+                // secret.
                 (true, false) => {
                     let end = if before == State::Before { at } else { next };
                     output(piece.get(start..end).unwrap_or_default())?;
                     match self.state {
                         State::Masked(_) => self.mask(output)?,
-                        // The value's first byte is judged with it; a token's is known already.
+                        // The first byte of a value is judged with it; that of a token is known
+                        // already.
                         State::Judged(_) if before == State::Before => next = at,
                         _ => {}
                     }
@@ -402,12 +422,13 @@ impl Redact {
         Ok(piece.len())
     }
 
-    /// Gives out what was held back. Then says how many secrets were masked, and what of one may follow in the next values.
+    /// Passes on what was held back. Returns the number of masked secrets, and the part of a secret
+    /// that may follow in the next values.
     pub(super) fn end(&mut self, output: &mut Output) -> Result<(u32, Rest), Error> {
         if self.is_line {
             self.words(b"", true, output)?;
         }
-        // What is released is shorter each time.
+        // Each release is shorter than the one before, so the loop ends.
         while let State::Judged(has_word) = self.state {
             let mut window = [0; TAIL + 1];
             let seen = self.seen(b"\n", 0, &mut window);
@@ -429,7 +450,8 @@ impl Redact {
         Ok((self.masked, rest))
     }
 
-    /// The byte of `piece` at `at` with those before it; `window` is where they lie if the piece has just begun.
+    /// Returns the byte of `piece` at `at` with the bytes before it. They are collected in `window`
+    /// if the piece has just begun.
     fn seen<'a>(&self, piece: &'a [u8], at: usize, window: &'a mut [u8; TAIL + 1]) -> Seen<'a> {
         if let Some(seen) = at.checked_sub(TAIL).and_then(|from| piece.get(from..=at)) {
             return Seen(seen);
@@ -443,7 +465,7 @@ impl Redact {
         Seen(window)
     }
 
-    /// Keeps the last bytes of `piece` for what follows it.
+    /// Keeps the last bytes of `piece` for the next piece.
     fn remember(&mut self, piece: &[u8]) {
         match piece.last_chunk() {
             Some(chunk) => self.tail = *chunk,
@@ -456,7 +478,8 @@ impl Redact {
         }
     }
 
-    /// Gives out what was held back in `state`: of a query it is no name, as no value follows.
+    /// Passes on what was held back in `state`. In a query, those bytes are not a name, since no
+    /// value follows; they are masked.
     fn give(&mut self, state: State, output: &mut Output) -> Result<(), Error> {
         match (state, self.held.is_empty()) {
             (_, true) => Ok(()),
@@ -469,7 +492,8 @@ impl Redact {
         }
     }
 
-    /// What was held back before the current byte is no secret by its name; it is looked at as if the name were not there.
+    /// Releases the bytes held back before the current byte: by its name, the value is not a
+    /// secret. The bytes are filtered as if the name were not there.
     fn release(&mut self, seen: Seen, output: &mut Output) -> Result<(), Error> {
         let held: heapless::Vec<u8, { JUDGED_MAX + 1 }, u8> = self.held.iter().copied().take(JUDGED_MAX + 1).collect();
         self.held.clear();
@@ -481,16 +505,17 @@ impl Redact {
         if let Some(end) = self.tail.get_mut(start..) {
             copy(before, end);
         }
-        // What may be held back in there is shorter by what was given out.
+        // The filter may hold some of these bytes back again, but fewer of them each time.
         self.plain(&held, output)?;
         self.tail = tail;
         Ok(())
     }
 
-    /// Takes a byte behind `before` that is not shown, or that ends one thing that is not and begins another.
+    /// Takes a byte after the state `before` that is not shown, or that ends one hidden thing and
+    /// begins another.
     fn hidden(&mut self, before: State, byte: u8, output: &mut Output) -> Result<(), Error> {
         match (before, self.state) {
-            // A value begins: what was held is its name.
+            // A value begins: the bytes held back are its name.
             (State::Query, State::Masked(_)) => {
                 self.give(State::Authority, output)?;
                 output(b"=")?;
@@ -514,7 +539,7 @@ impl Redact {
         }
     }
 
-    /// Puts the mask in the place of a secret, and of what was held back of it.
+    /// Puts the mask in place of a secret, including the part that was held back.
     #[inline(never)]
     fn mask(&mut self, output: &mut Output) -> Result<(), Error> {
         self.held.clear();
@@ -545,9 +570,9 @@ impl Redact {
             State::Path => match byte {
                 b'?' => State::Query,
                 _ if is_end(byte) => self.pass(byte, seen),
-                // One URL may hold another, as proxies' do.
+                // One URL may contain another, as the URLs of proxies do.
                 _ if seen.ends_with("://") => State::Authority,
-                // Of a webhook the path is the secret.
+                // In the URL of a webhook, the path is the secret.
                 b'/' if seen.ends_with("slack.com/services/") || seen.ends_with("/webhooks/") => {
                     State::Masked(Secret::Word)
                 }
@@ -574,7 +599,7 @@ impl Redact {
         }
     }
 
-    /// What follows in a secret.
+    /// Returns the state after a byte within a secret.
     fn masked(&mut self, secret: Secret, byte: u8, seen: Seen) -> State {
         let is_base64 = byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'=' | b'+' | b'-');
         let ends = match secret {
@@ -599,7 +624,7 @@ impl Redact {
         }
     }
 
-    /// What begins with `byte`, by what lies before it.
+    /// Returns the state after `byte`, according to the bytes before it.
     fn pass(&mut self, byte: u8, seen: Seen) -> State {
         match byte {
             b'$' => State::Method(0),
@@ -609,7 +634,7 @@ impl Redact {
             },
             b':' if seen.ends_with("=iscsi:") => State::Authority,
             b':' if seen.ends_with("ommand line:") || seen.ends_with("line parameters:") => self.begin_line(b""),
-            // A setting's name.
+            // The name of a setting.
             b'.' if seen.ends_with("rd.") && !is_name(seen.back(3)) => {
                 let quote = usize::from(matches!(seen.back(3), b'"' | b'\''));
                 self.begin_line(seen.until(0).get(seen.until(quote.saturating_add(3)).len()..).unwrap_or_default())
@@ -619,9 +644,9 @@ impl Redact {
             b' ' | b'\t' => self.worded(byte, seen),
             b'-' if is_key_start(seen) => State::Masked(Secret::Key),
             b'-' | b'_' | b'.' => self.token(byte, seen),
-            // What begins a JSON object in base64: RFC 7519 has its tokens begin so.
+            // The beginning of a JSON object in base64, and so of the tokens of RFC 7519.
             b'J' if seen.ends_with("eyJ") && !is_name(seen.back(3)) => State::Masked(Secret::Blob),
-            // A private key in DER: a sequence, of which the first is the version, 0.
+            // A private key in DER: a sequence whose first element is the version, 0.
             b'A' if seen.ends_before(6, "MII") && seen.ends_with("IBA") && !is_name(seen.back(9)) => {
                 State::Masked(Secret::Blob)
             }
@@ -629,7 +654,7 @@ impl Redact {
         }
     }
 
-    /// Behind `:` or `=`: whether a name before it tells that a secret follows.
+    /// After `:` or `=`: checks whether the name before it announces a secret.
     fn named(&mut self, byte: u8, seen: Seen) -> State {
         let mut count = 1usize;
         while matches!(seen.back(count), b' ' | b'\t') && count < TAIL {
@@ -661,7 +686,8 @@ impl Redact {
         if seen.ends_before(count, "unexpected token") {
             return State::Pass;
         }
-        // Of several words, such as `signing key: 6cce7e4c`, only the best known are a name; a path is what a message is about.
+        // Of several words, such as `signing key: 6cce7e4c`, only the best known are a name. A path
+        // is the subject of a message.
         let is_apart = seen.ends_before(count, " key");
         if secrecy == Secrecy::Open
             || secrecy == Secrecy::Likely && is_apart
@@ -675,7 +701,7 @@ impl Redact {
         State::Before
     }
 
-    /// Behind a blank: whether the word before it tells that a secret follows.
+    /// After a blank: checks whether the word before it announces a secret.
     fn worded(&mut self, byte: u8, seen: Seen) -> State {
         let mut count = 1usize;
         while matches!(seen.back(count), b'"' | b'\'' | b',') && count < 4 {
@@ -695,7 +721,7 @@ impl Redact {
             self.value.is_apart = true;
             return State::Before;
         }
-        // A shell logs `echo user:password` that pipes it into chpasswd.
+        // A shell logs the `echo user:password` that is piped into chpasswd.
         if seen.ends_before(count, "-user") || seen.ends_before(1, "echo") {
             return self.user();
         }
@@ -706,7 +732,7 @@ impl Redact {
         let is_option = seen.ends_before(begin.saturating_sub(2), "--");
         match seen.secrecy(begin, count) {
             secrecy if is_option && secrecy != Secrecy::Open => self.expect(secrecy, byte),
-            // Within a sentence it must look like one.
+            // Within a sentence, the value must also look like a secret.
             Secrecy::Secret | Secrecy::Header if count == 1 && seen.back(begin) != b'/' => {
                 self.expect(Secrecy::Likely, byte)
             }
@@ -714,7 +740,7 @@ impl Redact {
         }
     }
 
-    /// Behind something that tells tokens.
+    /// After a byte that may complete the beginning of a token: checks for a token.
     fn token(&mut self, byte: u8, seen: Seen) -> State {
         let is_start = |token: &&&str| seen.ends_with(token) && !is_name(seen.back(token.len()));
         match TOKENS.iter().find(is_start) {
@@ -731,26 +757,26 @@ impl Redact {
         State::User
     }
 
-    /// Makes itself ready for a value.
+    /// Prepares for a value.
     fn expect(&mut self, secrecy: Secrecy, separator: u8) -> State {
         let quote = if self.state == State::User { self.value.quote } else { 0 };
         self.value = Value { secrecy, separator, quote, ..NO_VALUE };
         State::Before
     }
 
-    /// Between a name and its value.
+    /// Takes a byte between a name and its value.
     fn before(&mut self, byte: u8, seen: Seen) -> State {
         let value = &mut self.value;
         let is_quoted = value.quote != 0;
         match byte {
-            // What a header of Ignition's has is quoted.
+            // The value of a header field of Ignition's is quoted.
             b':' | b' ' | b'\\' if value.separator == b'"' && !is_quoted => return State::Before,
             _ if value.separator == b'"' && !is_quoted && byte != b'"' => return self.pass(byte, seen),
             b' ' if value.separator == b'@' => return self.pass(byte, seen),
             b'\\' if !is_quoted => value.escapes = value.escapes.saturating_add(1),
             b' ' | b'\t' | b'\r' if !is_quoted => value.is_apart = true,
             b'"' | b'\'' if !is_quoted => value.quote = byte,
-            // It is empty.
+            // The value is empty.
             _ if is_quoted && byte == value.quote => return State::Pass,
             b'=' | b':' if value.separator == b' ' && !is_quoted => return self.pass(byte, seen),
             b'=' | b':' | b'>' | b'|' if !is_quoted => {
@@ -769,7 +795,7 @@ impl Redact {
         State::Before
     }
 
-    /// Takes a byte of a value, or the one behind it.
+    /// Takes a byte of a value, or the byte after it.
     fn judge(&mut self, byte: u8, has_word: bool, seen: Seen) -> Judgement {
         let value = self.value;
         if has_word {
@@ -786,7 +812,7 @@ impl Redact {
             quote => byte == b'\n' || byte == quote && is_quote(seen, value.escapes),
         };
         if !has_ended && self.held.len() < JUDGED_MAX {
-            // There is room for more than that.
+            // The buffer has room for more than that.
             let _ = self.held.push(byte);
             return Judgement::Wait;
         }
@@ -809,7 +835,7 @@ impl Redact {
         }
     }
 
-    /// Up to where a value goes that is a secret.
+    /// Returns how far a secret value extends.
     fn extent(&self) -> Secret {
         let value = self.value;
         match value.separator {
@@ -822,7 +848,8 @@ impl Redact {
         }
     }
 
-    /// Passes over bytes of `piece` from `at` on with which nothing begins; gives where something may.
+    /// Skips bytes of `piece` from `at` on with which nothing begins. Returns the offset where
+    /// something may begin.
     fn skip(&self, piece: &[u8], mut at: usize) -> usize {
         let back = |at: usize, count: usize| match at.checked_sub(count) {
             Some(at) => piece.get(at).copied().unwrap_or(0),
@@ -875,13 +902,13 @@ impl Default for Redact {
 }
 
 impl State {
-    /// Whether a byte that leads here may be seen.
+    /// Whether a byte that leads to this state may be seen.
     fn is_shown(self) -> bool {
         !matches!(self, State::Authority | State::Query | State::Judged(_) | State::Masked(_))
     }
 }
 
-/// Whether something may begin with a byte, if those before it are right.
+/// Whether something may begin with `byte`, after the right bytes.
 fn may_begin(byte: &u8) -> bool {
     match *byte {
         byte @ ..64 => BEGINS >> byte & 1 != 0,
@@ -889,7 +916,7 @@ fn may_begin(byte: &u8) -> bool {
     }
 }
 
-/// Whether one of [`TOKENS`] may end with these bytes and one more: a first look.
+/// Whether one of [`TOKENS`] may end with these bytes and one more: a quick first check.
 fn may_end_token(before: u8, last: u8) -> bool {
     matches!(before, b'h' | b'x' | b'v')
         || matches!(
@@ -913,22 +940,22 @@ fn may_end_token(before: u8, last: u8) -> bool {
         )
 }
 
-/// What stands in names.
+/// Whether `byte` occurs in names.
 fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
-/// What stands in tokens: base64, that of URLs, and percent-encoding.
+/// Whether `byte` occurs in tokens: base64, its alphabet for URLs, and percent-encoding.
 fn is_token(byte: u8) -> bool {
     is_name(byte) || matches!(byte, b'+' | b'/' | b'=' | b'~' | b'%')
 }
 
-/// White space, and what ends a string in C.
+/// Whether `byte` is white space, or the end of a string in C.
 fn is_blank(byte: u8) -> bool {
     byte <= b' '
 }
 
-/// Whether a quote ends what began with one that had so many backslashes before it.
+/// Whether a quote ends a string that was opened by a quote after `escapes` backslashes.
 fn is_quote(seen: Seen, escapes: u8) -> bool {
     let count = (1..TAIL).take_while(|count| seen.back(*count) == b'\\').count();
     match escapes {
@@ -937,7 +964,7 @@ fn is_quote(seen: Seen, escapes: u8) -> bool {
     }
 }
 
-/// Whether a private key begins behind this byte: `-----BEGIN OPENSSH PRIVATE KEY-----`.
+/// Whether a private key begins after this byte: `-----BEGIN OPENSSH PRIVATE KEY-----`.
 fn is_key_start(seen: Seen) -> bool {
     (seen.ends_with("PRIVATE KEY-----") || seen.ends_with("PRIVATE KEY BLOCK-----"))
         // The nearest label counts: another key may have ended or begun just before.
@@ -946,7 +973,7 @@ fn is_key_start(seen: Seen) -> bool {
             .is_some_and(|count| seen.ends_before(count, "-----BEGIN"))
 }
 
-/// Whether a value is none, though a secret should stand there.
+/// Whether a value is harmless, though its name announces a secret.
 fn is_harmless(text: &[u8]) -> bool {
     let paths = "/etc/ /run/ /var/ /usr/ /dev/ /root /tmp/ /sys/ /proc/ /home/ /opt/ /lib/ //";
     let is_variable = text.strip_prefix(b"$").is_some_and(|name| {
@@ -964,7 +991,8 @@ fn is_harmless(text: &[u8]) -> bool {
         || WORDS.split_ascii_whitespace().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
 }
 
-/// Whether a value looks like a token: letters and digits in one, or letters of both cases, and no id as programs print them.
+/// Whether a value looks like a token: letters and digits in one run, or letters of both cases, but
+/// not an id of a form that programs print.
 fn looks_secret(text: &[u8]) -> bool {
     let is_uuid = text.len() == 36 && [8, 13, 18, 23].iter().all(|at| text.get(*at) == Some(&b'-'));
     let is_secret = |run: &[u8]| {
@@ -979,17 +1007,17 @@ fn looks_secret(text: &[u8]) -> bool {
         && text.split(|b| matches!(b, b'-' | b'_' | b'.')).any(is_secret)
 }
 
-/// Where a word ends that stands in a sentence, in quotes or in brackets.
+/// Whether `byte` ends a word in a sentence, in quotes or in brackets.
 fn is_end(byte: u8) -> bool {
     matches!(byte, 0..=b' ' | b'"' | b'\'' | b'<' | b'>' | b'`' | b')' | b']' | b'}' | b'\\')
 }
 
-/// Between the values of a query.
+/// Whether `byte` separates the values of a query.
 fn is_separator(byte: u8) -> bool {
     matches!(byte, b'&' | b';')
 }
 
-/// The prefixes of crypt(5), and those of other formats that are used in their place.
+/// Whether `name` is a prefix of crypt(5), or one of the other formats that are used in its place.
 fn is_method(name: u64) -> bool {
     let known = "1 2 2a 2b 2x 2y 3 5 6 7 y gy md5 sha1 sm3 scrypt argon2i argon2id";
     let bytes = name.to_be_bytes();

@@ -1,10 +1,13 @@
-//! Which units failed in the newest boot, with their last lines, and what Ignition said: from the journal alone.
+//! The units that failed in the newest boot, with their last lines, and Ignition's own error, from
+//! the journal alone.
 //!
-//! systemd's messages are known by their `MESSAGE_ID` (its `sd-messages.h`); the unit is in `UNIT`, the reason in `UNIT_RESULT` (or
-//! `JOB_RESULT`), the process' end in `EXIT_CODE` and `EXIT_STATUS`. A unit that was started afterwards has not failed. One pass: of each
-//! unit seen, where its last entries are is remembered, and only those of units that failed are read again.
+//! systemd's messages are recognised by their `MESSAGE_ID` (its `sd-messages.h`). The unit is in
+//! `UNIT`, the reason in `UNIT_RESULT` (or `JOB_RESULT`), the end of the process in `EXIT_CODE` and
+//! `EXIT_STATUS`. A unit that was started afterwards has not failed. One pass remembers where the
+//! last entries of each unit are, and only those of failed units are read again.
 //!
-//! A failure that ends provisioning is told from one that a boot survives: see [`Unit::ends_provisioning`].
+//! A failure that ends provisioning is distinguished from one that a boot survives: see
+//! [`Unit::ends_provisioning`].
 
 use crate::journal::file::Entry;
 use crate::journal::format::Id;
@@ -14,26 +17,28 @@ use crate::sys::time::Deadline;
 use crate::text::{hex_digit, number};
 use heapless::{Vec, VecView};
 
-/// Units that are told in full; more are counted.
+/// Maximum number of units that are reported in full; more are counted.
 pub const UNITS_MAX: usize = 16;
-/// Lines of each, and bytes of a line.
+/// Maximum number of lines of a unit.
 pub const LINES_MAX: usize = 10;
-/// See [`LINES_MAX`].
+/// Maximum number of bytes of a line.
 pub const LINE_MAX: usize = 256;
 /// Bytes of a unit's name (systemd's `UNIT_NAME_MAX` is 255).
 const NAME_MAX: usize = 255;
-/// Bytes of a result or an exit code: words of systemd's.
+/// Bytes of a result or an exit code, which are words of systemd's.
 const WORD_MAX: usize = 24;
 /// Bytes of a message of Ignition's.
 const MESSAGE_MAX: usize = 512;
-/// Units whose last entries are remembered: those that logged last.
+/// Number of units whose last entries are remembered: those that logged last.
 const SEEN_MAX: usize = 64;
-/// Entries that are looked at in any case, the newest: a tenth of a second's work. An initramfs logs a thousand. Once half of the time is
-/// over, those before them are passed over.
+/// Number of the newest entries, which are read in any case: a tenth of a second's work. An
+/// initramfs logs a thousand. Once half of the time is over, older entries are skipped.
 const NEWEST: u64 = 50_000;
-/// Bytes that are read of a field: no more of a message is told, but a smaller part of a compressed one would not be whole.
+/// Bytes that are read of a field. Less of a message is reported, but a smaller part of a
+/// compressed one would not be complete.
 const FIELD_MAX: u64 = 128 * 1024;
-/// What systemd says of a unit whose failure starts others, in the default configuration `emergency.target`. The message has no id.
+/// systemd's message about a unit whose failure starts others, in the default configuration
+/// `emergency.target`. The message has no id.
 const TRIGGER: &[u8] = b"Triggering OnFailure= dependencies.";
 
 const MESSAGE_ID: Name = name(b"MESSAGE_ID");
@@ -45,7 +50,7 @@ const RESULT: Name = name(b"RESULT");
 const EXIT_CODE: Name = name(b"EXIT_CODE");
 const EXIT_STATUS: Name = name(b"EXIT_STATUS");
 const PRIORITY: Name = name(b"PRIORITY");
-/// The fields that are looked at.
+/// The fields that are read.
 const WANTED: [Name; 11] = [
     MESSAGE,
     MESSAGE_ID,
@@ -60,9 +65,9 @@ const WANTED: [Name; 11] = [
     PRIORITY,
 ];
 
-/// What the names of Ignition's units begin with.
+/// The beginning of the names of Ignition's units.
 const IGNITION: &[u8] = b"ignition-";
-/// The result of a unit that was not started since one that it needs was not.
+/// The result of a unit that was not started because a unit that it needs was not.
 const DEPENDENCY: &[u8] = b"dependency";
 
 const UNIT_FAILURE_RESULT: &[u8] = b"d9b373ed55a64feb8242e02dbe79a49c";
@@ -72,76 +77,77 @@ const UNIT_STARTING: &[u8] = b"7d4958e842da4a758f6c1cdc7b36dcc5";
 const UNIT_STOPPED: &[u8] = b"9d1aaa27d60140bd96365438aad20286";
 const UNIT_STARTED: &[u8] = b"39f53479d3a045ac8e11786248231fbf";
 
-/// A word of systemd's, or a line; what was too long is cut.
+/// A word of systemd's, or a line. What is too long is cut.
 pub type Text<const N: usize> = Vec<u8, N, u16>;
-/// Any of them: what takes one is built once, and not for each length.
+/// Text of any length: a function that takes one is compiled once, not for each length.
 type AnyText = VecView<u8, u16>;
 
 /// A unit that failed.
 pub struct Unit {
-    /// Its name.
+    /// Name of the unit.
     pub name: Text<NAME_MAX>,
-    /// Why: `exit-code`, `signal`, `timeout`, …
+    /// Result: `exit-code`, `signal`, `timeout`, …
     pub result: Text<WORD_MAX>,
-    /// How its process ended: `exited`, `killed` or `dumped`; empty if that was not said.
+    /// How the process of the unit ended: `exited`, `killed` or `dumped`; empty if unknown.
     pub exit_code: Text<WORD_MAX>,
-    /// The exit status, or the signal's number.
+    /// The exit status, or the number of the signal.
     pub exit_status: Option<u32>,
-    /// Whether nothing will come of provisioning: it is one of Ignition's, or its failure started its `OnFailure=` units, or it is a target
-    /// that failed because of a dependency.
+    /// Whether provisioning ends with this failure: the unit is one of Ignition's, or its failure
+    /// started its `OnFailure=` units, or it is a target that failed because of a dependency.
     pub ends_provisioning: bool,
-    /// What it logged and systemd logged about it: the last lines of priority 4 and more urgent, and then the last of the others, each
-    /// oldest first. Lines of a configuration that Ignition dumps are left out. Secrets are masked as the source does.
+    /// The lines logged by the unit, and by systemd about it: the last lines of priority 4 and more
+    /// urgent, and then the last of the others, each oldest first. Lines of a configuration that
+    /// Ignition dumps are left out. Secrets are masked if the source masks them.
     pub lines: Vec<Text<LINE_MAX>, LINES_MAX, u8>,
 }
 
-/// What [`failed`] found.
+/// Result of [`failed`].
 #[derive(Default)]
 pub struct Failed {
-    /// Units that failed, in that order: [`UNITS_MAX`] at most.
+    /// The first units that failed, in order: [`UNITS_MAX`] at most.
     pub units: alloc::vec::Vec<Unit>,
-    /// Units that failed beyond these.
+    /// Number of further units that failed.
     pub more: u32,
-    /// Units that were being started at the end, devices that were waited for among them.
+    /// Units that were being started at the end, including devices that were waited for.
     pub starting: Vec<Text<NAME_MAX>, UNITS_MAX, u8>,
     /// Ignition's own error, if it logged one.
     pub ignition: Text<MESSAGE_MAX>,
-    /// The first unit whose failure ends provisioning, told or not.
+    /// The first unit whose failure ends provisioning, whether it is in `units` or not.
     pub end: Text<NAME_MAX>,
-    /// Whether the deadline came before the journal's end: then units may have failed that are not known.
+    /// Whether the deadline came before the end of the journal. Further units may then have failed.
     pub is_late: bool,
     /// Whether the journal could not be opened at all.
     pub is_unreadable: bool,
 }
 
-/// Where the last entries of a unit are.
+/// The places of the last entries of a unit.
 struct Seen {
-    /// A hash of its name.
+    /// Hash of the unit's name.
     unit: u64,
-    /// When it logged last, counted in entries.
+    /// Number of the last entry of the unit.
     used: u64,
     has_failed: bool,
     is_told: bool,
     has_triggered: bool,
     result: Text<WORD_MAX>,
-    /// Its last lines of priority 4 and more urgent, and its last lines.
+    /// The last lines of priority 4 and more urgent, and the last of the other lines.
     urgent: Vec<Line, LINES_MAX, u8>,
     lines: Vec<Line, LINES_MAX, u8>,
     exit_code: Text<WORD_MAX>,
     exit_status: Option<u32>,
 }
 
-/// Where an entry is.
+/// The place of an entry.
 #[derive(Clone, Copy)]
 struct Line {
     file: u16,
     items: u32,
     at: u64,
-    /// What was known of private keys before it: see [`Source::key_lines`].
+    /// The state of private keys before the entry: see [`Source::key_lines`].
     key_lines: u8,
 }
 
-/// The fields of an entry that matter here.
+/// The relevant fields of an entry.
 #[derive(Default)]
 struct Facts {
     message_id: Text<32>,
@@ -153,13 +159,15 @@ struct Facts {
     exit_status: Text<WORD_MAX>,
     identifier: Text<WORD_MAX>,
     priority: Text<1>,
-    /// The number of the field with the message.
+    /// Number of the field with the message.
     message: Option<u32>,
 }
 
-/// Goes through the entries of `source` from its beginning, until its deadline. Where half of the time is not enough, the oldest ones are
-/// passed over up to the newest [`NEWEST`]; what was found until then is kept. The lines that are told are read until `end`. Afterwards it
-/// must be restarted to be read.
+/// Reads the entries of `source` from its beginning, until its deadline.
+///
+/// If half of the time is not enough, the oldest entries are skipped up to the newest [`NEWEST`];
+/// what was found until then is kept. The reported lines are read until `end`. Afterwards, the
+/// source must be restarted before it is read.
 pub fn failed(source: &mut Source, half: Deadline, end: Deadline) -> Failed {
     source.set_limit(FIELD_MAX);
     source.rewind();
@@ -176,9 +184,9 @@ pub fn failed(source: &mut Source, half: Deadline, end: Deadline) -> Failed {
     }
     let Pass { mut failed, seen, is_short, .. } = pass;
     failed.is_late = is_short || source.is_late();
-    // What is told of them is not worth less where the pass took all its time.
+    // The reported lines are worth just as much if the pass took all its time.
     source.set_deadline(end);
-    // Targets fail with what they depend on: which that is, is told.
+    // Targets fail with the units that they depend on; the unit that is the cause is reported.
     let is_cause = |unit: &Unit| *unit.result != *DEPENDENCY;
     let first = |units: &[Unit], is_any: bool| {
         units.iter().find(|unit| unit.ends_provisioning && (is_any || is_cause(unit))).map(|unit| unit.name.clone())
@@ -198,19 +206,19 @@ pub fn failed(source: &mut Source, half: Deadline, end: Deadline) -> Failed {
     failed
 }
 
-/// Entries between two looks at the clock.
+/// Number of entries between two looks at the clock.
 const CLOCK_STEP: u64 = 256;
 
-/// What is known while the entries are gone through.
+/// What is known during the pass over the entries.
 #[derive(Default)]
 struct Pass {
     failed: Failed,
     seen: alloc::vec::Vec<Seen>,
     boot: Id,
-    /// How telling Ignition's message is that was kept.
+    /// How telling the kept message of Ignition's is.
     rank: u8,
     number: u64,
-    /// Whether entries were passed over for want of time.
+    /// Whether entries were skipped for lack of time.
     is_short: bool,
 }
 
@@ -223,7 +231,7 @@ impl Pass {
         let key_lines = source.key_lines();
         let facts = Facts::of(source, entry);
         let is_ignition = *facts.identifier == *b"ignition" || facts.own_unit.starts_with(b"ignition-");
-        // What systemd says without an id can be known by its words alone.
+        // What systemd says without an id is recognised by its words alone.
         let is_told = is_ignition || *facts.identifier == *b"systemd" && facts.message_id.is_empty();
         let mut line: Text<MESSAGE_MAX> = Vec::new();
         if let Some(message) = facts.message.filter(|_| is_told) {
@@ -256,7 +264,7 @@ impl Pass {
     }
 }
 
-/// Reads the lines of a failed unit again: those that say what happened, then the last ones.
+/// Reads the lines of a failed unit again: first those that say what happened, then the last ones.
 fn tell(source: &mut Source, seen: &Seen, unit: &mut Unit) {
     let rest = LINES_MAX.saturating_sub(seen.urgent.len());
     let last = seen.lines.get(seen.lines.len().saturating_sub(rest)..).unwrap_or_default();
@@ -269,19 +277,20 @@ fn tell(source: &mut Source, seen: &Seen, unit: &mut Unit) {
         if unit.name.starts_with(IGNITION) {
             cut_dump(&mut line);
         }
-        // There are as many as were remembered.
+        // There is room for all lines that were remembered.
         let _ = unit.lines.push(line);
     }
 }
 
-/// Whether a message says what went wrong: by its priority, or by the level that Ignition writes before the text where it logs to its
-/// standard output.
+/// Whether a message says what went wrong: by its priority, or by the level that Ignition writes
+/// before the text when it logs to its standard output.
 fn is_urgent(facts: &Facts, line: &[u8]) -> bool {
     matches!(&*facts.priority, b"0" | b"1" | b"2" | b"3" | b"4")
         || [&b"CRITICAL "[..], b"ERROR ", b"WARNING "].iter().any(|level| line.starts_with(level))
 }
 
-/// Whether a message of Ignition's begins with a line of a configuration, which it dumps as indented JSON.
+/// Whether a message of Ignition's begins with a line of a configuration, which is dumped as
+/// indented JSON.
 fn is_dump(message: &[u8]) -> bool {
     let line = message.split(|b| *b == b'\n').next().unwrap_or_default();
     let word = line.trim_ascii();
@@ -293,7 +302,7 @@ fn is_dump(message: &[u8]) -> bool {
         || line.starts_with(b" ") && is_scalar
 }
 
-/// Cuts the lines of a configuration off the end of a message that has several lines.
+/// Removes the lines of a configuration from the end of a message of several lines.
 fn cut_dump(message: &mut Text<LINE_MAX>) {
     let mut at = 0usize;
     for line in message.split_inclusive(|b| *b == b'\n') {
@@ -307,7 +316,8 @@ fn cut_dump(message: &mut Text<LINE_MAX>) {
         message.pop();
     }
 }
-/// The place of a unit among those seen: a new one takes the place of the one that logged least recently and did not fail.
+/// Returns the place of a unit among those seen. A new unit replaces the one that logged least
+/// recently and did not fail.
 fn remember(seen: &mut alloc::vec::Vec<Seen>, unit: u64, number: u64) -> usize {
     let index = seen.iter().position(|seen| seen.unit == unit).unwrap_or_else(|| {
         let new = Seen {
@@ -346,12 +356,12 @@ fn remember(seen: &mut alloc::vec::Vec<Seen>, unit: u64, number: u64) -> usize {
     index
 }
 
-/// Takes a unit among the failed ones, or out of them.
+/// Adds a unit to the failed ones, or removes it from them.
 fn judge(failed: &mut Failed, seen: &mut Seen, name: &Text<NAME_MAX>, facts: &Facts) {
     let id: &[u8] = &facts.message_id;
     let result = match id {
         _ if id == UNIT_FAILURE_RESULT => &facts.unit_result,
-        // The unit of a device that did not come, for one, has no result of its own.
+        // Some units have no result of their own, for example that of a device that did not appear.
         _ if id == UNIT_FAILED && matches!(&*facts.job_result, b"timeout" | b"failed") && !seen.has_failed => {
             &facts.job_result
         }
@@ -371,7 +381,8 @@ fn judge(failed: &mut Failed, seen: &mut Seen, name: &Text<NAME_MAX>, facts: &Fa
     take_in(failed, seen, name);
 }
 
-/// Notes that the failure of a unit started others, whether that is said before or behind the failure itself.
+/// Records that the failure of a unit started others. systemd may log that before or after the
+/// failure itself.
 fn trigger(failed: &mut Failed, seen: &mut Seen, name: &Text<NAME_MAX>) {
     seen.has_triggered = true;
     if seen.has_failed {
@@ -379,7 +390,8 @@ fn trigger(failed: &mut Failed, seen: &mut Seen, name: &Text<NAME_MAX>) {
     }
 }
 
-/// Takes a unit among the failed ones: in the place of one that ends nothing, if there are too many and it ends provisioning.
+/// Adds a unit to the failed ones. If there are too many, a unit that ends provisioning replaces
+/// one that does not.
 fn take_in(failed: &mut Failed, seen: &mut Seen, name: &Text<NAME_MAX>) {
     let ends_provisioning = seen.has_triggered || name.starts_with(IGNITION) || *seen.result == *DEPENDENCY;
     let unit = Unit {
@@ -412,7 +424,7 @@ fn take_in(failed: &mut Failed, seen: &mut Seen, name: &Text<NAME_MAX>) {
     }
 }
 
-/// Takes a unit among those that are being started, or out of them.
+/// Adds a unit to those that are being started, or removes it from them.
 fn note_start(starting: &mut Vec<Text<NAME_MAX>, UNITS_MAX, u8>, name: &Text<NAME_MAX>, id: &[u8]) {
     let is_start = id == UNIT_STARTING;
     if is_start || [UNIT_STARTED, UNIT_FAILED, UNIT_FAILURE_RESULT, UNIT_STOPPED].contains(&id) {
@@ -420,20 +432,23 @@ fn note_start(starting: &mut Vec<Text<NAME_MAX>, UNITS_MAX, u8>, name: &Text<NAM
             starting.remove(at);
         }
         if is_start {
-            // The ones that have been at it longest are told.
+            // The units that have been starting for the longest time are reported.
             let _ = starting.push(name.clone());
         }
     }
 }
 
-/// Takes a device among those that are waited for that systemd began to wait for before there was a journal to be told: what it says then comes by
-/// the kernel's log, in words alone. The root device is one of them, always.
+/// Adds a device to those that are waited for, from the kernel's log.
+///
+/// systemd begins to wait for some devices, always including the root device, before there is a
+/// journal to log to. Its message then comes through the kernel's log, in words alone.
 fn note_device(starting: &mut Vec<Text<NAME_MAX>, UNITS_MAX, u8>, facts: &Facts, line: &[u8]) {
     if *facts.identifier != *b"systemd" || !facts.unit.is_empty() {
         return;
     }
     let Some(rest) = line.strip_prefix(b"Expecting device ") else { return };
-    // `NAME - DESCRIPTION...`, or either alone (`StatusUnitFormat=`); the description is the path until the device is there.
+    // `NAME - DESCRIPTION...`, or either alone (`StatusUnitFormat=`). The description is the path
+    // until the device appears.
     let what = rest.split(|b| *b == b' ').next().unwrap_or_default();
     let what = what.strip_suffix(b"...").unwrap_or(what);
     let mut name: Text<NAME_MAX> = Vec::new();
@@ -446,7 +461,8 @@ fn note_device(starting: &mut Vec<Text<NAME_MAX>, UNITS_MAX, u8>, facts: &Facts,
     }
 }
 
-/// Appends a byte of a path as the name of a unit has it (systemd.unit(5)); says whether there was room.
+/// Appends a byte of a path in the escaped form of unit names (systemd.unit(5)). Returns whether
+/// there was room.
 fn escape(byte: u8, name: &mut Text<NAME_MAX>) -> bool {
     match byte {
         b'/' => name.push(b'-').is_ok(),
@@ -455,8 +471,8 @@ fn escape(byte: u8, name: &mut Text<NAME_MAX>) -> bool {
     }
 }
 
-/// Keeps the most telling line of Ignition's: its last words, else the last critical line. Its stages that log by syslog give a
-/// priority; the others write the level before the text.
+/// Keeps the most telling line of Ignition's: its last words, else the last critical line. Stages
+/// that log by syslog set a priority; the others write the level before the text.
 fn ignition(text: &mut Text<MESSAGE_MAX>, rank: &mut u8, facts: &Facts, line: &[u8]) {
     const LEVEL: &[u8] = b"CRITICAL : ";
     let has_level = line.starts_with(LEVEL);
@@ -470,7 +486,7 @@ fn ignition(text: &mut Text<MESSAGE_MAX>, rank: &mut u8, facts: &Facts, line: &[
     if new_rank >= *rank {
         *rank = new_rank;
         text.clear();
-        // It is not longer than the line was.
+        // The words are no longer than the line, so they fit.
         let _ = text.extend_from_slice(words);
     }
 }
@@ -484,7 +500,7 @@ impl Seen {
         if lines.is_full() {
             lines.remove(0);
         }
-        // There is room for one.
+        // There is room for one line.
         let _ = lines.push(Line { file: entry.file, items: entry.items, at: entry.at, key_lines });
     }
 
@@ -520,7 +536,8 @@ impl Facts {
                     continue;
                 }
             };
-            // The last one holds. None of systemd's own is longer than there is room for.
+            // The last field of a name counts. None of systemd's own values is longer than the room
+            // for it.
             text.clear();
             take(source, entry, &field, usize::from(field.name_len).saturating_add(1), text);
         }
@@ -528,17 +545,17 @@ impl Facts {
     }
 }
 
-/// The value of a field, up to the end of its first lines that fit.
+/// Copies the beginning of a field's value, as much as fits.
 fn copy(source: &mut Source, entry: &Entry, index: u32, text: &mut AnyText) {
     if let Some(field) = source.field(entry, index) {
         take(source, entry, &field, usize::from(field.name_len).saturating_add(1), text);
     }
 }
 
-/// The bytes of a field from `skip` on, as many as fit, cut where no character is cut.
+/// Copies the bytes of a field from `skip` on, as many as fit, without cutting a character.
 fn take(source: &mut Source, entry: &Entry, field: &Field, mut skip: usize, text: &mut AnyText) {
     let mut is_cut = false;
-    // What `output` gives is no error.
+    // The closure never fails.
     let _ = source.read(entry, field, &mut |piece| {
         let rest = piece.get(skip..).unwrap_or_default();
         skip = skip.saturating_sub(piece.len());
@@ -548,7 +565,7 @@ fn take(source: &mut Source, entry: &Entry, field: &Field, mut skip: usize, text
         Ok(())
     });
     if is_cut {
-        // The rest of a character that began before the end.
+        // Removes the part of a character that does not fit.
         let begins = text.iter().rposition(|b| b & 0xc0 != 0x80).unwrap_or(0);
         if text.get(begins..).is_some_and(|last| core::str::from_utf8(last).is_err()) {
             text.truncate(begins);
@@ -556,25 +573,26 @@ fn take(source: &mut Source, entry: &Entry, field: &Field, mut skip: usize, text
     }
 }
 
-/// FNV-1a: names that meet would share their last lines, no more.
+/// Hashes a name (FNV-1a). Names that collide would share their last lines, and no more.
 fn hash(name: &[u8]) -> u64 {
     name.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// Passes each sentence on what could not be read on to somebody.
+/// Passes each complaint about what could not be read to a function.
 pub type Complaints<'c> = dyn FnMut(&mut dyn FnMut(&str)) + 'c;
 
-/// Bytes of what [`Failed::encode`] makes at most, with [`COMPLAINTS_MAX`] complaints.
+/// Maximum number of bytes that [`Failed::encode`] writes, with [`COMPLAINTS_MAX`] complaints.
 pub const ENCODED_MAX: usize = 56 * 1024;
-/// Complaints that are passed on.
+/// Maximum number of complaints that are passed on.
 const COMPLAINTS_MAX: usize = 8;
-/// Flag of an encoded [`Failed`]: the time was over before all was looked at.
+/// Flag of an encoded [`Failed`]: the time was over before everything was read.
 pub const LATE: u8 = 1;
 /// Flag of an encoded [`Failed`]: the journal could not be opened.
 pub const UNREADABLE: u8 = 2;
 
 impl Failed {
-    /// As bytes, for the processes that report it, with what could not be read of the journal: `for_each` passes on each complaint.
+    /// Encodes the result for the processes that report it, together with the complaints about what
+    /// could not be read of the journal, which `for_each` passes on.
     pub fn encode(&self, for_each: &mut Complaints<'_>, out: &mut alloc::vec::Vec<u8>) {
         out.push(u8::from(self.is_late) * LATE + u8::from(self.is_unreadable) * UNREADABLE);
         put(&self.end, out);
@@ -602,7 +620,8 @@ impl Failed {
         self.starting.iter().for_each(|name| put(name, out));
     }
 
-    /// What [`Failed::encode`] made; each complaint is given to `complain`. What is cut counts as late.
+    /// Decodes what [`Failed::encode`] wrote, and passes each complaint to `complain`. Truncated
+    /// bytes count as late.
     pub fn decode(bytes: &[u8], complain: &mut dyn FnMut(&str)) -> Self {
         let mut failed = Self::default();
         if failed.read(&mut Encoded(bytes), complain).is_none() {
@@ -635,7 +654,7 @@ impl Failed {
     }
 }
 
-/// What is left to read of an encoded [`Failed`].
+/// The bytes of an encoded [`Failed`] that are left to read.
 struct Encoded<'a>(&'a [u8]);
 
 impl<'a> Encoded<'a> {
@@ -666,20 +685,21 @@ impl<'a> Encoded<'a> {
     }
 }
 
-/// Appends bytes and, before them, how many they are.
+/// Appends the length of `bytes`, and `bytes`.
 fn put(bytes: &[u8], out: &mut alloc::vec::Vec<u8>) {
     out.extend_from_slice(&(bytes.len() as u16).to_le_bytes());
     out.extend_from_slice(bytes);
 }
 
-/// Returns what the process that makes the others needs to know of an encoded [`Failed`]: the unit whose
-/// failure ends provisioning, and [`LATE`] and [`UNREADABLE`]. Passes on each complaint.
+/// Returns what the process that starts the others needs to know of an encoded [`Failed`]: the unit
+/// whose failure ends provisioning, and the flags [`LATE`] and [`UNREADABLE`]. Passes each
+/// complaint to `complain`.
 pub fn verdict<'b>(bytes: &'b [u8], complain: &mut dyn FnMut(&str)) -> (&'b str, u8) {
     let mut from = Encoded(bytes);
     let flags = from.byte().unwrap_or(LATE);
     let end = from.bytes().and_then(|name| core::str::from_utf8(name).ok()).unwrap_or_default();
     let _ = from.complaints(complain);
-    // Any byte is printed on the console.
+    // The name is printed on the console, so only printable characters may pass.
     (if end.bytes().all(|b| b.is_ascii_graphic()) { end } else { "a unit" }, flags)
 }
 
@@ -769,7 +789,7 @@ mod tests {
         ]));
         assert_eq!(found.units.len(), 1);
         assert_eq!((text(&found.units[0].name), text(&found.units[0].result)), ("b.service", "core-dump"));
-        // Whole characters, as many as fit.
+        // Only whole characters, as many as fit.
         assert_eq!(text(&found.units[0].lines[0]), "ä".repeat(LINE_MAX / 2));
     }
 

@@ -53,8 +53,8 @@ struct Slot {
 }
 
 impl Bytes {
-    /// Wraps a file whose size is `end`. `number` distinguishes the files of one set of windows, and
-    /// is not [`u16::MAX`].
+    /// Wraps a file whose size is `end`. `number` distinguishes the files of one set of windows,
+    /// and is not [`u16::MAX`].
     pub fn new(file: File, number: u16, end: u64) -> Self {
         Self { file, number, end }
     }

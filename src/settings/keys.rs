@@ -1,5 +1,5 @@
-//! The table of settings, one row each. The parser, `rdreport check`, `rdreport --help` and the table in
-//! docs/settings.md come from it.
+//! The table of settings, one row each. The parser, `rdreport check`, `rdreport --help` and the
+//! table in docs/settings.md come from it.
 
 use crate::error::Error;
 use crate::settings::cmdline::Words;
@@ -7,26 +7,26 @@ use crate::settings::ssh_key::{PublicKey, is_name};
 use crate::settings::values::{Refused, bytes, is, is_token, push, seconds, states, switch, text};
 use crate::settings::{Action, CloudKey, PREFIX, Settings};
 
-/// What a setting is about: the heading under which it is shown.
+/// Subject of a setting: the heading under which it is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Group {
-    /// The status: where it goes, and when.
+    /// Destinations of the status, and when it is sent.
     Report,
-    /// The journal, likewise.
+    /// Destinations of the journal, and when it is sent.
     Journal,
-    /// How servers are reached, and which are trusted.
+    /// Connections to servers, and trust in them.
     Connection,
     /// Reports to clouds.
     Cloud,
-    /// What is done with the machine after a failure.
+    /// Recovery of the machine after a failure.
     Afterwards,
 }
 
 impl Group {
-    /// All of them, in the order in which they are shown.
+    /// All groups, in the order in which they are shown.
     pub const ALL: [Group; 5] = [Group::Report, Group::Journal, Group::Connection, Group::Cloud, Group::Afterwards];
 
-    /// The heading.
+    /// Returns the heading.
     pub fn as_str(self) -> &'static str {
         match self {
             Group::Report => "report",
@@ -40,43 +40,45 @@ impl Group {
 
 /// A row of the table of settings.
 pub struct Key {
-    /// Behind [`PREFIX`].
+    /// Name of the setting, without [`PREFIX`].
     pub name: &'static str,
-    /// What it is about.
+    /// Subject of the setting.
     pub group: Group,
-    /// What a value looks like.
+    /// Form of the value.
     pub value: &'static str,
-    /// What holds without it.
+    /// Default value.
     pub default: &'static str,
-    /// What it does, in one line.
+    /// Effect of the setting, in one line.
     pub help: &'static str,
-    /// Whether this build acts on it. The others are recognised, so that a command line written for another build gives no typing
-    /// errors, and warned about.
+    /// Whether this build supports the setting. An unsupported setting is recognised, so that a
+    /// command line written for another build is not reported as misspelt; it causes a warning of
+    /// its own.
     pub works: bool,
-    /// Whether its value may appear on the console.
+    /// Whether the value must not appear on the console.
     pub secret: bool,
     pub(super) set: for<'a> fn(&mut Settings<'a>, &'a str) -> Result<(), Refused>,
 }
 
 impl Key {
-    /// Whether its values are masked as a whole: those of URLs are not, of which only parts are secret.
+    /// Whether a value is masked as a whole. Only parts of a URL are secret.
     pub fn is_masked(&self) -> bool {
         self.name == "header" || self.name.ends_with(".token")
     }
 
-    /// Whether its values are gathered, instead of the last one alone.
+    /// Whether all values are kept, rather than the last one.
     pub fn is_repeatable(&self) -> bool {
         self.help.ends_with("repeatable")
     }
 
-    /// The value in `line` that holds, of a setting that is not repeatable; empty for a flag. `None` is the default.
+    /// Returns the value in effect in `line`, for a setting that is not repeatable. A bare flag has
+    /// an empty value; `None` means that the default is in effect.
     pub fn held<'a>(&self, line: &'a [u8]) -> Option<&'a str> {
         let mut settings = Settings::default();
         let mut held = None;
         for word in Words::new(line).filter(|word| Settings::is_word_of(word, self)) {
             match (settings.set(self, &word), self.name) {
                 (Ok(value), _) => held = Some(value),
-                // As `narrow` has it.
+                // Mirrors `Settings::narrow`.
                 (Err(_), "insecure" | "clock" | "journal.redact") => held = None,
                 (Err(_), "roots") => held = Some("off"),
                 (Err(_), _) => {}
@@ -85,7 +87,7 @@ impl Key {
         held
     }
 
-    /// Visits the values in `line` that hold, several of a repeatable setting.
+    /// Visits the values in effect in `line`; a repeatable setting may have several.
     pub fn for_each_held<'a>(
         &self,
         line: &'a [u8],
@@ -106,7 +108,7 @@ impl Key {
     }
 }
 
-/// Leaves out the words, and the reader, of those that this build does not act on.
+/// Drops the texts and the parsers of settings that this build does not support.
 const fn built<const N: usize>(mut keys: [Key; N]) -> [Key; N] {
     let mut i = 0;
     while i < N {
@@ -120,7 +122,7 @@ const fn built<const N: usize>(mut keys: [Key; N]) -> [Key; N] {
     keys
 }
 
-/// All settings there are.
+/// All settings.
 pub static KEYS: &[Key] = &built([
     Key {
         name: "url",
@@ -341,7 +343,7 @@ pub static KEYS: &[Key] = &built([
         works: true,
         secret: true,
         set: |s, v| match v.split_once(':') {
-            // Nothing behind the colon is what is left of a value that was not put in quotes.
+            // An empty value after the colon is the remainder of a value that was not quoted.
             Some((name, value)) if is_token(name) && !value.trim_ascii().is_empty() => push(&mut s.header, v),
             _ if v.is_empty() => Err(Refused::Empty),
             _ => Err(Refused::Form),
@@ -375,7 +377,7 @@ pub static KEYS: &[Key] = &built([
         help: "SHA-256 of a public key, which is then what is trusted; repeatable",
         works: true,
         secret: false,
-        // One that cannot be one is kept: it must not become none.
+        // Keep a malformed value: dropping it would disable the check.
         set: |s, v| s.pin.push(v).map_err(|_| Refused::Full),
     },
     Key {
@@ -495,7 +497,7 @@ pub static KEYS: &[Key] = &built([
         works: cfg!(feature = "recovery"),
         secret: false,
         set: |s, v| {
-            // One that cannot be one is kept: it must not become none.
+            // Keep a malformed value: dropping it would disable the check.
             s.fallback_sha512 = Some(v);
             Ok(())
         },
@@ -517,7 +519,7 @@ pub static KEYS: &[Key] = &built([
         default: "none",
         help: "its public key, a line of authorized_keys without options, beside those in Ignition's configuration; repeatable",
         works: cfg!(feature = "ssh"),
-        // Not that, but long.
+        // Not secret, but too long to print.
         secret: true,
         set: |s, v| {
             if PublicKey::parse(v).is_some() { push(&mut s.ssh_key, v) } else { Err(Refused::Form) }

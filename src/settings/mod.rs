@@ -1,7 +1,8 @@
 //! Settings: words of the kernel command line that begin with `rd.report.`, as typed values.
 //!
-//! [`KEYS`] is the one table that the parser, `rdreport check`, `rdreport --help` and the README's table come from. Parsing never fails as
-//! a whole: a bad value costs that one setting, with a line in [`Warnings`].
+//! [`KEYS`] is the one table behind the parser, `rdreport check`, `rdreport --help` and
+//! docs/settings.md. Parsing never fails as a whole: a bad value costs only its own setting, and
+//! adds a line to [`Warnings`].
 
 pub mod cmdline;
 pub mod dracut;
@@ -24,38 +25,39 @@ use crate::settings::nearest::{warn_nearly_ours, warn_unknown};
 use crate::text;
 use heapless::Vec;
 
-/// Bytes read of `/proc/cmdline`. The kernel keeps 2048 on x86-64 and arm64, 4096 on s390x; with bootconfig the file is longer.
+/// Number of bytes read from `/proc/cmdline`. The kernel keeps 2048 on x86-64 and arm64, 4096 on
+/// s390x; with bootconfig the file is longer.
 pub const CMDLINE_MAX: usize = 16 * 1024;
-/// Every key of ours begins so.
+/// Prefix of all setting names.
 pub const PREFIX: &str = "rd.report.";
-/// URLs of the status, and journal sinks, each.
+/// Number of status destinations, and of journal destinations.
 pub const SINKS_MAX: usize = 8;
-/// Extra request headers.
+/// Number of custom header fields.
 pub const HEADERS_MAX: usize = 16;
-/// CA bundles, pins, nameservers, SSH keys, each.
+/// Number of CA bundles, of pins, of nameservers and of SSH keys.
 pub const LIST_MAX: usize = 8;
 
-/// A bounded list of values, which stay where they are in the command line.
+/// A bounded list of values, each a slice of the command line.
 pub type List<'a, const N: usize> = Vec<&'a str, N>;
 
-/// How a stage, or provisioning as a whole, ended.
+/// State of a stage, or of provisioning as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// A stage goes on or ended well; more follow.
+    /// A stage is running or has succeeded; more stages follow.
     Running,
-    /// It failed.
+    /// Provisioning failed.
     Failed,
-    /// All of it ended well.
+    /// Provisioning succeeded as a whole.
     Succeeded,
-    /// It has not ended for longer than the watchdog allows.
+    /// Provisioning has run for longer than the watchdog allows.
     Stuck,
 }
 
 impl State {
-    /// All of them, in the order of the word lists in the documentation.
+    /// All states, in the order of the lists in the documentation.
     pub const ALL: [State; 4] = [State::Running, State::Failed, State::Succeeded, State::Stuck];
 
-    /// Its name in settings and bodies.
+    /// Name of the state in settings and bodies.
     pub fn as_str(self) -> &'static str {
         match self {
             State::Running => "running",
@@ -71,7 +73,7 @@ impl State {
 pub struct States(u8);
 
 impl States {
-    /// Of the listed ones.
+    /// Returns the set of the listed states.
     pub const fn of(list: &[State]) -> Self {
         let mut bits = 0;
         let mut i = 0;
@@ -82,18 +84,18 @@ impl States {
         Self(bits)
     }
 
-    /// Whether `state` is one of them.
+    /// Whether `state` is in the set.
     pub fn contains(self, state: State) -> bool {
         self.0 & (1 << state as u8) != 0
     }
 }
 
-/// What is done with the machine after a failure was reported.
+/// What happens to the machine after a failure was reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Nothing.
     None,
-    /// A kernel panic, which the hypervisor sees.
+    /// A kernel panic, which the hypervisor detects.
     Panic,
     /// A reboot.
     Reboot,
@@ -102,10 +104,10 @@ pub enum Action {
 }
 
 impl Action {
-    /// All of them.
+    /// All actions.
     pub const ALL: [Action; 4] = [Action::None, Action::Panic, Action::Reboot, Action::Poweroff];
 
-    /// Its name in settings.
+    /// Name of the action in settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Action::None => "none",
@@ -116,87 +118,87 @@ impl Action {
     }
 }
 
-/// Settings of single clouds (`rd.report.CLOUD.NAME`), all of them texts.
+/// Settings of one cloud (`rd.report.CLOUD.NAME`). All values are texts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloudKey {
-    /// Where Packet's metadata are.
+    /// URL of Packet's metadata.
     PacketUrl,
-    /// The handle of a CloudFormation wait condition.
+    /// Handle of a CloudFormation wait condition.
     AwsUrl,
-    /// A CloudFormation stack.
+    /// Name of a CloudFormation stack.
     AwsStack,
-    /// Its resource.
+    /// Logical name of the stack's resource.
     AwsResource,
-    /// Where Heat is signalled.
+    /// URL at which Heat is signalled.
     OpenstackUrl,
-    /// In which form.
+    /// Form of the signal to Heat.
     OpenstackSignal,
-    /// With which token.
+    /// Token of the signal to Heat.
     OpenstackToken,
-    /// Where MAAS takes events.
+    /// URL at which MAAS takes events.
     MaasUrl,
-    /// Its API key.
+    /// API key of MAAS.
     MaasToken,
-    /// A webhook that takes cloud-init's events.
+    /// URL of a webhook that takes cloud-init's events.
     CloudinitUrl,
-    /// Its key.
+    /// OAuth key of the webhook.
     CloudinitToken,
 }
 
-/// How many [`CloudKey`]s there are.
+/// Number of [`CloudKey`]s.
 const CLOUD_KEYS: usize = CloudKey::CloudinitToken as usize + 1;
 
 /// All settings. Text values are slices of the command line.
 pub struct Settings<'a> {
-    /// Where the status is POSTed.
+    /// Destinations of the status.
     pub url: List<'a, SINKS_MAX>,
-    /// Where the journal is sent; the scheme says how.
+    /// Destinations of the journal; the scheme selects the transport.
     pub journal: List<'a, SINKS_MAX>,
     /// States that are reported.
     pub on: States,
     /// States on which the journal is sent.
     pub journal_on: States,
-    /// The cloud, overriding what is found.
+    /// Name of the cloud; overrides detection.
     pub platform: Option<&'a str>,
-    /// By [`CloudKey`].
+    /// Settings of single clouds, indexed by [`CloudKey`].
     cloud: [Option<&'a str>; CLOUD_KEYS],
     action: Action,
-    /// Seconds before it.
+    /// Seconds to wait before the action.
     pub action_delay_s: u32,
-    /// Seconds in all, if set.
+    /// Total seconds of a report, if set.
     pub timeout_s: Option<u32>,
-    /// The watchdog's seconds; 0 is off.
+    /// Seconds until the watchdog fires; 0 turns it off.
     pub stuck_s: u32,
-    /// `Name: value` of extra request headers.
+    /// Custom header fields, as `Name: value`.
     pub header: List<'a, HEADERS_MAX>,
-    /// Paths of PEM bundles.
+    /// Paths of CA bundles in PEM.
     pub ca: List<'a, LIST_MAX>,
     /// Whether the built-in roots are trusted.
     pub roots: bool,
-    /// Public keys that are trusted, as they are written; one that is none counts as one that no server has.
+    /// Hashes of the trusted public keys, unparsed. A malformed value matches no server's key.
     pub pin: List<'a, LIST_MAX>,
     /// Path of the client certificate.
     pub cert: Option<&'a str>,
-    /// Path of its key.
+    /// Path of the client certificate's private key.
     pub key: Option<&'a str>,
-    /// Any certificate is accepted.
+    /// Whether any certificate is accepted.
     pub insecure: bool,
-    /// A clock that is ahead of the server's is not believed.
+    /// Whether a clock ahead of the server's is ignored in the validity check.
     pub clock_lenient: bool,
     proxy: Option<&'a str>,
-    /// Nameservers.
+    /// Addresses of nameservers.
     pub dns: List<'a, LIST_MAX>,
-    /// Secrets in the journal are masked.
+    /// Whether secrets in the journal are masked.
     pub journal_redact: bool,
-    /// Bytes of uncompressed journal that are sent.
+    /// Maximum number of uncompressed journal bytes to send.
     pub journal_max: Option<u64>,
-    /// Whether the journal is sent while it grows, where that was said.
+    /// Whether the journal is followed, if set.
     pub follow: Option<bool>,
     fallback: Option<&'a str>,
-    /// Its hash, as it is written; one that is none counts as one that does not fit.
+    /// Expected SHA-512 of the fallback, unparsed. A malformed value counts as a mismatch.
     pub fallback_sha512: Option<&'a str>,
     ssh: Option<&'a str>,
-    /// Its public keys.
+    /// Public keys of the SSH user.
     pub ssh_key: List<'a, LIST_MAX>,
 }
 
@@ -234,7 +236,7 @@ impl Default for Settings<'_> {
     }
 }
 
-/// The name that was floated for [`Settings::url`] before this program existed (coreos/ignition#585).
+/// Name proposed for [`Settings::url`] before this program existed (coreos/ignition#585).
 const URL_ALIAS: &[u8] = b"coreos.status.url";
 
 impl<'a> Settings<'a> {
@@ -251,20 +253,20 @@ impl<'a> Settings<'a> {
         settings
     }
 
-    /// Whether nothing is to be sent anywhere.
+    /// Whether no destination is configured.
     pub fn is_idle(&self) -> bool {
         self.url.is_empty() && self.journal.is_empty()
     }
 
-    // Those of a feature are read by a function that is constant without it: what only they lead to is then not built. A field that is
-    // never set does not tell the compiler.
+    // Settings of a feature are read through functions that are constant without the feature. The
+    // compiler then drops the code that depends on them; it cannot tell that a field is never set.
 
-    /// What is done in the end.
+    /// Action after a failure.
     pub fn action(&self) -> Action {
         if cfg!(feature = "recovery") { self.action } else { Action::None }
     }
 
-    /// HTTP proxy.
+    /// URL of the HTTP proxy.
     pub fn proxy(&self) -> Option<&'a str> {
         self.proxy.filter(|_| cfg!(feature = "net-extra"))
     }
@@ -274,12 +276,12 @@ impl<'a> Settings<'a> {
         self.fallback.filter(|_| cfg!(feature = "recovery"))
     }
 
-    /// User to create on failure.
+    /// Name of the user to create on failure.
     pub fn ssh(&self) -> Option<&'a str> {
         self.ssh.filter(|_| cfg!(feature = "ssh"))
     }
 
-    /// A setting of a single cloud.
+    /// Value of a cloud's setting.
     pub fn cloud(&self, key: CloudKey) -> Option<&'a str> {
         self.cloud.get(key as usize).copied().flatten()
     }
@@ -304,13 +306,13 @@ impl<'a> Settings<'a> {
         };
         match self.set(key, &word) {
             Ok(_) if !key.works => warnings.add(&[PREFIX, key.name, ": recognised, but this build does not act on it"]),
-            // What stands behind it was not put in quotes, and is lost.
+            // The rest of the list was not quoted, and is lost.
             Ok(value) if value.ends_with(',') => {
                 warnings.add(&[PREFIX, key.name, ": ends with a comma; a list has no blanks, or stands in quotes"])
             }
             Ok(_) => {}
             Err(why) => {
-                // That one says what holds by itself.
+                // `narrow` itself warns about `roots`.
                 if key.name != "roots" {
                     let value = word.value.and_then(|value| core::str::from_utf8(value).ok()).unwrap_or_default();
                     warn_refused(line, key, value.trim_ascii(), why, warnings);
@@ -322,21 +324,22 @@ impl<'a> Settings<'a> {
         }
     }
 
-    /// Sets `key` to what `word` says, and returns that.
+    /// Sets `key` to the value of `word`, and returns the value.
     fn set(&mut self, key: &Key, word: &Word<'a>) -> Result<&'a str, Refused> {
         let value = core::str::from_utf8(word.value.unwrap_or_default()).map_err(|_| Refused::NotText)?.trim_ascii();
-        // `insecure=$UNSET` asks for nothing; the word alone does.
+        // An empty value comes from an unset variable (`insecure=$UNSET`); only the bare word is a
+        // request.
         if value.is_empty() && word.value.is_some() && matches!(key.name, "insecure" | "roots") {
             return Err(Refused::Empty);
         }
         (key.set)(self, value).map(|()| value)
     }
 
-    /// Does what a setting must mean whose value cannot be read, or whose name is misspelt, where ignoring it would let through what its
-    /// owner wants to keep out.
+    /// Applies the strict meaning of a security setting whose value is unreadable or whose name is
+    /// misspelt. Ignoring the setting would widen trust against the administrator's intent.
     fn narrow(&mut self, key: &Key, warnings: &mut Warnings) {
         match key.name {
-            // In a full list there are others, and those hold.
+            // A full list has other pins, which still apply.
             "pin" => drop(self.pin.push("")),
             "fallback.sha512" => self.fallback_sha512 = Some(""),
             "insecure" => self.insecure = false,
@@ -351,7 +354,8 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// The name of the setting that `key` is for, known or not, if it is for one of ours.
+/// Returns the part of `key` after our prefix, whether or not such a setting exists; `None` if
+/// `key` has another prefix.
 fn our_name(key: &[u8]) -> Option<&[u8]> {
     match key.split_at_checked(PREFIX.len()) {
         Some((prefix, name)) if same_key(prefix, PREFIX.as_bytes()) => Some(name),
@@ -360,7 +364,7 @@ fn our_name(key: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Says that a value was refused, why, and what holds instead.
+/// Warns that a value was refused, with the reason and the value in effect.
 fn warn_refused(line: &[u8], key: &Key, value: &str, why: Refused, warnings: &mut Warnings) {
     let (value, quote) = if key.secret || value.is_empty() { ("the value", "") } else { (value, "'") };
     let expected = match key.value {
@@ -387,8 +391,9 @@ fn warn_refused(line: &[u8], key: &Key, value: &str, why: Refused, warnings: &mu
     warnings.add(&[PREFIX, key.name, ": ", quote, value, quote, what, form, instead[0], instead[1]]);
 }
 
-/// Sizes of the kernel's buffer for its command line, its end mark included (`COMMAND_LINE_SIZE`): of this architecture, and larger ones
-/// that some kernels are built with. On architectures with a small one, whatever exists.
+/// Sizes of the kernel's command line buffer, including the final NUL (`COMMAND_LINE_SIZE`): this
+/// architecture's, and larger ones that some kernels are built with. Other architectures get all
+/// sizes in use.
 const CUT_AT: &[usize] = if cfg!(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "powerpc64")) {
     &[2048, 4096]
 } else if cfg!(target_arch = "s390x") {
@@ -397,8 +402,8 @@ const CUT_AT: &[usize] = if cfg!(any(target_arch = "x86_64", target_arch = "aarc
     &[256, 512, 1024, 2048, 4096]
 };
 
-/// The kernel cuts a line that is too long for it, and says nothing. `line` ends with that of the kernel, and the line feed that the
-/// kernel puts behind it when it is read.
+/// Warns if the kernel may have truncated its command line, which it does silently. `line` ends
+/// with the kernel's own line and the line feed that procfs appends.
 fn warn_if_cut(line: &[u8], warnings: &mut Warnings) {
     let line = line.rsplit(|b| *b == 0).next().unwrap_or_default();
     let len = line.strip_suffix(b"\n").unwrap_or(line).len();

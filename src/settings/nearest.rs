@@ -4,7 +4,7 @@ use crate::settings::keys::{KEYS, Key};
 use crate::settings::{PREFIX, Warnings, our_name};
 use heapless::Vec;
 
-/// Names that are no settings, but likely to be tried, and what to do instead.
+/// Names that look plausible but do not exist, and what to use instead.
 const INSTEAD: [(&[u8], &str); 4] = [
     (b"journalgzip", "rd.report.journal=URL?gzip=0 to ?gzip=9 says that"),
     (b"journalformat", "rd.report.journal=URL?format=NAME says that"),
@@ -12,16 +12,16 @@ const INSTEAD: [(&[u8], &str); 4] = [
     (b"token", "rd.report.header='Authorization: Bearer TOKEN' says that"),
 ];
 
-/// The start of a key, as far as a warning shows it.
+/// Returns the start of a key, as shown in a warning.
 fn start_of(key: &[u8]) -> &str {
     core::str::from_utf8(key.get(..key.len().min(NAME_SHOWN)).unwrap_or_default()).unwrap_or("?")
 }
 
-/// Says that there is no such setting; returns the one that is meant, as far as can be told.
+/// Warns that there is no such setting, and returns the setting that was probably meant.
 pub(super) fn warn_unknown(name: &[u8], warnings: &mut Warnings) -> Option<&'static Key> {
     let squashed_name = squashed(name);
     let near = nearest(&squashed_name, b"");
-    // Farther than this, a proposal would only confuse.
+    // A suggestion at a larger distance would only confuse.
     let near = near.filter(|(d, key)| *d <= 1 + key.name.len() / 5).map(|(_, key)| key);
     let shown = start_of(name);
     match (INSTEAD.iter().find(|(tried, _)| squashed_name == **tried), near) {
@@ -32,7 +32,8 @@ pub(super) fn warn_unknown(name: &[u8], warnings: &mut Warnings) -> Option<&'sta
     near
 }
 
-/// Warns about a word that is none of ours, but was likely meant to be one; and says which.
+/// Warns about a word that is not a setting but was probably meant to be one, and returns that
+/// setting.
 pub(super) fn warn_nearly_ours(key: &[u8], warnings: &mut Warnings) -> Option<&'static Key> {
     let near = near(key);
     match near {
@@ -45,18 +46,18 @@ pub(super) fn warn_nearly_ours(key: &[u8], warnings: &mut Warnings) -> Option<&'
     near
 }
 
-/// Bytes of an unknown key that a warning shows.
+/// Number of bytes of an unknown key that a warning shows.
 const NAME_SHOWN: usize = 40;
-/// Bytes of names that are compared letter by letter; longer ones are not like any of ours.
+/// Length from which names are not compared: all settings are shorter.
 const NAME_MAX: usize = 32;
 
-/// Number of letters to insert, delete, change or swap with their neighbour to make `b` of `a` (the optimal string alignment distance).
-/// `None` where a name is too long to be compared.
+/// Returns the optimal string alignment distance: the number of letters to insert, delete, change
+/// or swap with their neighbour to turn `a` into `b`. `None` if `a` is too long to be compared.
 fn distance(a: &[u8], b: &[u8]) -> Option<usize> {
     if a.len() >= NAME_MAX {
         return None;
     }
-    // The row of the letter before the last, that of the last, and the one in the making.
+    // Rows of the second to last letter, of the last letter, and of the current letter.
     let mut rows = [[0u8; NAME_MAX]; 3];
     for (cell, i) in rows[1].iter_mut().zip(0u8..) {
         *cell = i;
@@ -85,12 +86,12 @@ fn distance(a: &[u8], b: &[u8]) -> Option<usize> {
     Some(cell(&rows[1], a.len()).into())
 }
 
-/// The letters and digits of a name, in lower case: what is left of it whichever separators it was written with.
+/// Returns the letters and digits of a name in lower case, so that separators do not matter.
 fn squashed(name: &[u8]) -> Vec<u8, NAME_MAX> {
     name.iter().filter(|b| b.is_ascii_alphanumeric()).map(u8::to_ascii_lowercase).take(NAME_MAX).collect()
 }
 
-/// Whether `key` is not ours, but differs so little from a key of ours that it was meant to be.
+/// Whether `key` is not a setting, but so similar to one that it was probably meant to be.
 pub fn is_nearly_ours(key: &[u8]) -> bool {
     our_name(key).is_none() && (is_near_prefix(key) || near(key).is_some())
 }
@@ -106,22 +107,22 @@ fn is_near_prefix(key: &[u8]) -> bool {
 
 /// [`PREFIX`] without its dots.
 const SQUASHED_PREFIX: &[u8] = b"rdreport";
-/// As near as that, but a word of its own.
+/// systemd-repart's prefix, which is as similar but not a misspelling.
 const SYSTEMD_REPART: &[u8] = b"rdrepart";
 
-/// The setting whose whole key is nearly `key`, prefix included.
+/// Returns the setting whose whole key, including the prefix, is similar to `key`.
 fn near(key: &[u8]) -> Option<&'static Key> {
     let key = squashed(key);
     if key == *SQUASHED_PREFIX {
         return KEYS.first();
     }
-    // Most words are so far from all of ours that the beginning tells.
+    // Most words can be ruled out by their first letters.
     let start = key.get(..key.len().min(SQUASHED_PREFIX.len())).unwrap_or_default();
     distance(start, SQUASHED_PREFIX).filter(|d| *d <= 4)?;
     nearest(&key, SQUASHED_PREFIX).filter(|(d, _)| *d <= 2).map(|(_, known)| known)
 }
 
-/// The setting whose name, behind `prefix`, is nearest to `squashed_name`, and how near it is.
+/// Returns the setting whose name, after `prefix`, is nearest to `squashed_name`, and the distance.
 #[inline(never)]
 fn nearest(squashed_name: &[u8], prefix: &[u8]) -> Option<(usize, &'static Key)> {
     let mut best = None;

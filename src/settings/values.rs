@@ -1,32 +1,33 @@
-//! Forms of the values: times, sizes, lists of states, flags and texts. Each parser returns a typed value or [`Refused`].
+//! Forms of the values: times, sizes, lists of states, flags and texts. Each parser returns a typed
+//! value or [`Refused`].
 
 use crate::settings::{State, States};
 use crate::text;
 use heapless::VecView;
 
-/// Longest wait that may be asked for, in seconds: a day.
+/// Longest time that a setting may have, in seconds: a day.
 const SECONDS_MAX: u64 = 86_400;
 
 /// Why a value was not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// A word of the list is none of those known.
+    /// A word is not one of the known words.
     Unknown,
-    /// Not a time, or out of its range.
+    /// The value is not a time, or is out of range.
     Time,
-    /// Not a size, or out of its range.
+    /// The value is not a size, or is out of range.
     Size,
-    /// Nothing behind the `=`, or no `=`.
+    /// The value is empty, or there is no `=`.
     Empty,
-    /// Not of the form that is asked for.
+    /// The value does not have the expected form.
     Form,
     /// The list is full.
     Full,
-    /// Not UTF-8.
+    /// The value is not UTF-8.
     NotText,
 }
 
-/// Whether a value is one of those that no secret is: a word of ours, or a short number.
+/// Whether a value is certainly not a secret: a known word, or a time.
 pub fn is_plain(value: &[u8]) -> bool {
     core::str::from_utf8(value)
         .is_ok_and(|value| switch(value).is_ok() || states(value).is_ok() || seconds(value).is_ok())
@@ -35,7 +36,7 @@ pub fn is_plain(value: &[u8]) -> bool {
 pub(super) fn push<'a>(list: &mut VecView<&'a str>, value: &'a str) -> Result<(), Refused> {
     match value {
         "" => Err(Refused::Empty),
-        // What is there twice is not done twice.
+        // Ignore duplicates, so that nothing is done twice.
         _ if list.contains(&value) => Ok(()),
         _ => list.push(value).map_err(|_| Refused::Full),
     }
@@ -51,12 +52,12 @@ pub(super) fn text<'a>(slot: &mut Option<&'a str>, value: &'a str) -> Result<(),
     }
 }
 
-/// Whether `value` is `word`, in upper or lower case.
+/// Whether `value` is `word`, in any case.
 pub(super) fn is(value: &str, word: &str) -> bool {
     value.eq_ignore_ascii_case(word)
 }
 
-/// A list with commas, which may have blanks behind them where it is quoted.
+/// Parses a list of states, separated by commas. In a quoted list, blanks may follow the commas.
 pub(super) fn states(value: &str) -> Result<States, Refused> {
     let mut bits = 0;
     let mut is_empty = true;
@@ -72,7 +73,7 @@ pub(super) fn states(value: &str) -> Result<States, Refused> {
     if is_empty { Err(Refused::Empty) } else { Ok(States(bits)) }
 }
 
-/// Units of times, in milliseconds, as systemd.time(7) has them.
+/// Units of time in milliseconds, as in systemd.time(7).
 const TIME_UNITS: [(&str, u64); 18] = [
     ("", 1000),
     ("s", 1000),
@@ -94,10 +95,10 @@ const TIME_UNITS: [(&str, u64); 18] = [
     ("days", 86_400_000),
 ];
 
-/// Units of sizes, as systemd has them: powers of 1024, whether there is an `i` or not.
+/// Units of size, as in systemd: powers of 1024, with or without an `i`.
 const SIZE_UNITS: [(&str, u64); 5] = [("", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30), ("t", 1 << 40)];
 
-/// Splits the number off that `text` begins with: in thousandths, of which the last are cut off.
+/// Splits off the number at the start of `text`. Returns it in thousandths, rounded down.
 fn thousandths(text: &str) -> Option<(u64, &str)> {
     let (whole, rest) = split_digits(text);
     let (part, rest) = match rest.strip_prefix('.') {
@@ -114,7 +115,7 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }
 
-/// A time in seconds, or with units: `90s`, `5min`, `1h 30m`. What is less than a second counts as one.
+/// Parses a time in seconds, or with units: `90s`, `5min`, `1h 30m`. Rounds up to whole seconds.
 pub(super) fn seconds(value: &str) -> Result<u32, Refused> {
     if value.is_empty() {
         return Err(Refused::Empty);
@@ -133,7 +134,7 @@ pub(super) fn seconds(value: &str) -> Result<u32, Refused> {
     add().map(|n| n as u32).ok_or(Refused::Time)
 }
 
-/// A size in bytes, or with a unit: `512K`, `10M`, `1.5 GiB`.
+/// Parses a size in bytes, or with a unit: `512K`, `10M`, `1.5 GiB`.
 pub(super) fn bytes(value: &str) -> Result<u64, Refused> {
     if value.is_empty() {
         return Err(Refused::Empty);
@@ -147,11 +148,11 @@ pub(super) fn bytes(value: &str) -> Result<u64, Refused> {
         let (_, size) = SIZE_UNITS.iter().find(|(name, _)| is(unit, name))?;
         Some(number.checked_mul(*size)? / 1000)
     };
-    // No byte at all is no journal, for which there are better ways to say it.
+    // Refuse zero: other settings turn the journal off.
     read().filter(|bytes| *bytes > 0).ok_or(Refused::Size)
 }
 
-/// A flag: the word alone switches it on.
+/// Parses a flag. An empty value means on.
 pub(super) fn switch(value: &str) -> Result<bool, Refused> {
     let one_of = |words: [&str; 4]| words.iter().any(|word| is(value, word));
     match () {
@@ -161,7 +162,7 @@ pub(super) fn switch(value: &str) -> Result<bool, Refused> {
     }
 }
 
-/// Whether it is a field name of HTTP (RFC 9110 section 5.6.2, token).
+/// Whether `name` is a valid HTTP field name (a token, RFC 9110 section 5.6.2).
 pub(super) fn is_token(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }

@@ -2,10 +2,10 @@
 
 use heapless::Vec;
 
-/// Bytes of warnings that are kept; more are counted.
+/// Capacity for warnings, in bytes. Further warnings are only counted.
 const WARNINGS_BYTES: usize = 4096;
 
-/// One-line messages about what was survived: for standard error and for the status body.
+/// Non-fatal problems, one line each, for standard error and the status body.
 pub struct Warnings {
     lines: heapless::Vec<u8, WARNINGS_BYTES>,
     dropped: u32,
@@ -18,7 +18,7 @@ impl Default for Warnings {
 }
 
 impl Warnings {
-    /// Adds a line made of `parts`, unless it is there already.
+    /// Adds a line made of `parts`, unless the same line is there already.
     pub fn add(&mut self, parts: &[&str]) {
         let len = parts.iter().map(|p| p.len()).sum::<usize>().saturating_add(1);
         if len > self.lines.capacity().saturating_sub(self.lines.len()) {
@@ -27,7 +27,8 @@ impl Warnings {
         }
         let start = self.lines.len();
         for c in parts.iter().flat_map(|part| part.chars()) {
-            // A line feed would make two lines of it, and an escape could hide them; the text may come from outside.
+            // The text may be untrusted: a line feed would split the line, and an escape sequence
+            // could hide it.
             let c = if c.is_control() { ' ' } else { c };
             let _ = self.lines.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
         }
@@ -38,13 +39,13 @@ impl Warnings {
         }
     }
 
-    /// The lines, in the order they came.
+    /// Returns the lines, in the order in which they were added.
     pub fn lines(&self) -> impl Iterator<Item = &str> {
         let text = core::str::from_utf8(&self.lines).unwrap_or_default();
         text.lines()
     }
 
-    /// How many did not fit.
+    /// Number of warnings that did not fit.
     pub fn dropped(&self) -> u32 {
         self.dropped
     }

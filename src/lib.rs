@@ -1,14 +1,26 @@
-//! Tells the outside world, from inside a Linux initramfs, how provisioning ended.
+//! Reports, from inside a Linux initramfs, how provisioning ended.
 //!
 //! ```text
 //! /proc/cmdline -> settings --> report [-> cloud] --------> http::client --+
 //!                           \-> journal -> encode -> gzip -> http::body --+--> net (TLS or plain) -> sys
 //! ```
-//! Each arrow writes into the next ([`sink::Sink`]); only results flow back. Imports point downwards
-//! only: [`LAYERS`] has the order, and a test checks the code against it. docs/architecture.md is the map.
+//! Each arrow writes into the next ([`sink::Sink`]); only results flow back.
 //!
-//! `sys` holds all unsafe code there is, apart from the entry and the allocator's one instance in
-//! `main.rs`.
+//! Imports point downwards only. The layers, from the top:
+//!
+//! - `run`: a report from plan to exit
+//! - `cli`, `recovery`: arguments; the machine after a failure
+//! - `delivery`: one destination and its attempts
+//! - `cloud`: the services of clouds
+//! - `destination`: a configured URL, resolved
+//! - `report`, `encode`, `explain`: the status, the journal's formats, sentences for errors
+//! - `journal`, `http`: the reader of journal files, the HTTP client
+//! - `net`, `gzip`, `settings`: connections, compression, the command line
+//! - `escape`, `sink`, `error`, `output`: writers and errors; `error` names the enums of `net` and `http`
+//! - `sys`: system calls
+//! - `text`, `date`: pure functions
+//!
+//! `sys` holds all unsafe code, except for the entry and the allocator's instance in `main.rs`.
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code, unused_must_use, unsafe_op_in_unsafe_fn)]
 #![warn(missing_docs, unreachable_pub)]

@@ -1,4 +1,5 @@
-//! The status body: what is known of this machine and of how provisioning ended, as JSON. Its shape is `tests/status.schema.json`.
+//! The status body: facts of this machine and the outcome of provisioning, as JSON.
+//! `tests/status.schema.json` has its shape.
 
 use crate::error::Error;
 use crate::escape;
@@ -14,34 +15,36 @@ use crate::sys::{random, time};
 use crate::text;
 use heapless::{String, Vec};
 
-/// Network interfaces whose addresses are reported.
+/// Maximum number of network interfaces whose addresses are reported.
 const MACS_MAX: usize = 16;
-/// Bytes of the kernel's tables of routes that are read: 30 routes, more than an initramfs has.
+/// Number of bytes read of the kernel's routing tables: 30 routes, more than an initramfs has.
 const ROUTES_MAX: usize = 4096;
-/// Longest of each short text read from a file: a host name has at most 64 bytes, DMI strings may be longer.
+/// Maximum length of a short text read from a file. A host name has at most 64 bytes; DMI strings
+/// may be longer.
 const FACT_MAX: usize = 96;
 /// Length of a UUID.
 const UUID_LEN: usize = 36;
 
-/// A short text from a file of one line; empty when there is none.
+/// A short text from a file of one line; empty if the file is missing.
 pub type Fact = String<FACT_MAX>;
 
 /// A hardware address, in lower case with colons.
 pub type Mac = String<17>;
 
-/// What is known of this machine.
+/// Facts of this machine.
 pub struct Facts {
-    /// The kernel's host name, or that of its command line; empty where it is none that anybody gave.
+    /// Host name of the kernel or of its command line; empty if none was configured.
     pub hostname: Fact,
     /// `/etc/machine-id`.
     pub machine_id: Fact,
-    /// The kernel's id of this boot.
+    /// Boot ID of the kernel.
     pub boot_id: Fact,
-    /// DMI's id of the machine, in lower case.
+    /// Product UUID from DMI, in lower case.
     pub product_uuid: Fact,
-    /// DMI's serial number.
+    /// Serial number from DMI.
     pub serial: Fact,
-    /// Hardware addresses; first that of the interface that the machine booted from, or that the default route leads through.
+    /// Hardware addresses. The interface that the machine booted from is first, else that of the
+    /// default route.
     pub mac: Vec<Mac, MACS_MAX>,
     /// Release of the kernel.
     pub kernel: Fact,
@@ -49,12 +52,14 @@ pub struct Facts {
     pub uptime_ms: u64,
     /// Seconds since 1970 by the system's clock.
     pub time_s: u64,
-    /// Whether the clock may be right: neither before the build of this program, nor decades after it.
+    /// Whether the clock is plausible: neither before the build of this program, nor decades after
+    /// it.
     pub clock_trusted: bool,
 }
 
 impl Facts {
-    /// Reads them below `root`. What cannot be read is left empty, and so is what a firmware or an image has in place of a value.
+    /// Reads the facts below `root`. Unreadable values and the placeholders of firmware and images
+    /// are left empty.
     pub fn gather(root: &Root, cmdline: &[u8]) -> Self {
         let time_s = time::realtime_s();
         let mut product_uuid = value(line(root, "sys/class/dmi/id/product_uuid"));
@@ -73,7 +78,7 @@ impl Facts {
         }
     }
 
-    /// The value of a variable that a setting may hold as `${name}`.
+    /// Returns the value of `${name}` in a setting.
     pub fn variable(&self, name: &str) -> Option<&str> {
         Some(match name {
             "hostname" => &self.hostname,
@@ -87,27 +92,27 @@ impl Facts {
     }
 }
 
-/// What is reported: an event, and where it happened.
+/// A report: an event, and the machine on which it happened.
 pub struct Report<'a> {
-    /// The same for every sink and every try.
+    /// ID of the report, the same for every destination and attempt.
     pub id: &'a str,
-    /// How it ended.
+    /// State that is reported.
     pub state: State,
-    /// Which stage.
+    /// Name of the stage.
     pub stage: Option<&'a str>,
-    /// In words.
+    /// Message text.
     pub message: Option<&'a str>,
-    /// As a number.
+    /// Numeric code.
     pub code: Option<u64>,
-    /// The cloud.
+    /// Name of the cloud.
     pub platform: Option<&'a str>,
-    /// This machine.
+    /// Facts of this machine.
     pub facts: &'a Facts,
-    /// What the journal says of it.
+    /// Failed units and their last lines, from the journal.
     pub failed: Option<&'a Failed>,
-    /// The kernel's command line, secrets included: they are masked when it is written.
+    /// Command line of the kernel. Its secrets are masked when the report is written.
     pub cmdline: &'a [u8],
-    /// What went wrong on the way, so far.
+    /// Non-fatal problems so far.
     pub warnings: &'a Warnings,
 }
 
@@ -208,7 +213,7 @@ impl Report<'_> {
     }
 }
 
-/// A random UUID (RFC 9562 section 5.4) as text.
+/// Returns a random UUID (RFC 9562 section 5.4) as text.
 pub fn new_id() -> Result<String<UUID_LEN>, Errno> {
     let mut bytes = [0u8; 16];
     random::fill(&mut bytes)?;
@@ -261,19 +266,20 @@ fn decimal(n: u64, out: &mut dyn Sink) -> Result<(), Error> {
     out.put(text::decimal(n, &mut [0; text::DECIMAL_MAX]).as_bytes())
 }
 
-/// The first line of a file, as far as it fits; empty when there is none.
+/// Returns the first line of a file, truncated to fit; empty if it cannot be read.
 pub fn line(root: &Root, path: impl AsRef<[u8]>) -> Fact {
     let mut buf = [0; FACT_MAX];
     let bytes = root.read(path, &mut buf).unwrap_or_default();
     let first = bytes.split(|b| *b == b'\n' || *b == 0).next().unwrap_or_default();
     let mut fact = Fact::new();
-    // A text that is cut within a character loses that character.
+    // Drop a character that was truncated.
     let valid = first.utf8_chunks().next().map_or("", |chunk| chunk.valid());
     let _ = fact.push_str(valid.trim_ascii());
     fact
 }
 
-/// What stands in place of a value that nobody set: by the kernel, by systemd in an image (machine-id(5)), and by vendors of boards.
+/// Placeholders for values that were never set: the kernel's, systemd's in an image
+/// (machine-id(5)), and those of board vendors.
 const PLACEHOLDERS: [&str; 23] = [
     "(none)",
     "localhost",
@@ -297,11 +303,12 @@ const PLACEHOLDERS: [&str; 23] = [
     "0123456789",
     "123456789",
     "1234567890",
-    // The one that a vendor of firmware left in thousands of boards.
+    // UUID that a firmware vendor left in thousands of boards.
     "03000200-0400-0500-0006-000700080009",
 ];
 
-/// `fact`, unless it stands in place of a value: one of the known words, or one character repeated.
+/// Returns `fact`, or an empty text if it is a placeholder: a known word, or one character
+/// repeated.
 fn value(mut fact: Fact) -> Fact {
     let mut letters = fact.bytes().filter(u8::is_ascii_alphanumeric);
     let first = letters.next();
@@ -312,10 +319,10 @@ fn value(mut fact: Fact) -> Fact {
     fact
 }
 
-/// The kernel's host name; where nobody gave it one yet, that of the command line: `systemd.hostname=`, or the fifth field of `ip=`
-/// (the kernel's nfsroot.rst, dracut.cmdline(7)).
+/// Returns the kernel's host name. If none is set yet, returns that of the command line:
+/// `systemd.hostname=`, or the fifth field of `ip=` (the kernel's nfsroot.rst, dracut.cmdline(7)).
 fn hostname(root: &Root, cmdline: &[u8]) -> Fact {
-    // A name of one letter is a name.
+    // A single letter is a valid name, although `value` takes it for a repeated character.
     let line = line(root, "proc/sys/kernel/hostname");
     if line.len() == 1 {
         return line;
@@ -326,18 +333,18 @@ fn hostname(root: &Root, cmdline: &[u8]) -> Fact {
     }
     match argument(cmdline, b"systemd.hostname").filter(|name| !name.is_empty()) {
         Some(name) => name,
-        // There is one for each interface.
+        // There may be one `ip=` for each interface.
         None => arguments(cmdline, b"ip").filter_map(host_field).find(|name| !name.is_empty()).unwrap_or_default(),
     }
 }
 
-/// The values of `key` on the command line that fit.
+/// Returns the values of `key` on the command line that fit into a `Fact`.
 fn arguments(cmdline: &[u8], key: &[u8]) -> impl Iterator<Item = Fact> {
     let words = Words::new(cmdline).filter(move |word| same_key(word.key, key));
     words.filter_map(|word| Fact::try_from(core::str::from_utf8(word.value?).ok()?).ok())
 }
 
-/// The last of them, which holds.
+/// Returns the last value of `key` on the command line, which takes effect.
 #[inline(never)]
 fn argument(cmdline: &[u8], key: &[u8]) -> Option<Fact> {
     arguments(cmdline, key).last()
@@ -354,10 +361,11 @@ fn host_field(ip: Fact) -> Option<Fact> {
     Fact::try_from(name).ok().filter(|_| is_name).map(value)
 }
 
-/// Addresses of all interfaces that have one, in an order of their own; first the one that tells the machine best.
+/// Returns the sorted addresses of all interfaces, but first the one that identifies the machine
+/// best.
 fn macs(root: &Root, cmdline: &[u8]) -> Vec<Mac, MACS_MAX> {
     let booted = argument(cmdline, b"BOOTIF").and_then(|text| {
-        // With the type of hardware before it, as PXELINUX writes it: 01-52-54-00-12-34-56.
+        // PXELINUX prefixes the hardware type: 01-52-54-00-12-34-56.
         let start = text.len().checked_sub(17)?;
         mac(text.get(start..)?)
     });
@@ -368,10 +376,10 @@ fn macs(root: &Root, cmdline: &[u8]) -> Vec<Mac, MACS_MAX> {
         let Some(mac) = mac(&address(root, name)) else { return true };
         has_booted |= booted.as_ref() == Some(&mac);
         has_routed |= routed.as_ref() == Some(&mac);
-        // That of a bond or a VLAN is one of its parts'.
+        // A bond or a VLAN shares the address of a member.
         if !macs.contains(&mac) {
             let at = macs.iter().position(|other| *other > mac).unwrap_or(macs.len());
-            // The highest make room.
+            // Drop the highest address to make room.
             if macs.is_full() && at < macs.len() {
                 macs.pop();
             }
@@ -382,7 +390,8 @@ fn macs(root: &Root, cmdline: &[u8]) -> Vec<Mac, MACS_MAX> {
     if let Ok(interfaces) = root.folder("sys/class/net") {
         let _ = interfaces.names(&mut visit);
     }
-    // A command line may have been copied from another machine. Without any interface it is all there is.
+    // The command line may have been copied from another machine. Without interfaces there is no
+    // other source.
     let first = booted.filter(|_| has_booted || macs.is_empty()).or(routed.filter(|_| has_routed));
     if let Some(first) = first {
         if let Some(at) = macs.iter().position(|mac| *mac == first) {
@@ -396,15 +405,17 @@ fn macs(root: &Root, cmdline: &[u8]) -> Vec<Mac, MACS_MAX> {
     macs
 }
 
-/// The address of an interface as the kernel writes it.
+/// Returns the address of an interface as the kernel formats it.
 fn address(root: &Root, name: &[u8]) -> Fact {
-    // The entries are links, which lead on within the same file system: below the root as a path, not from their folder.
+    // The entries are symbolic links within the file system: they resolve as a path below the root,
+    // not relative to their folder.
     let mut path: heapless::Vec<u8, 64> = Vec::new();
     let whole = [b"sys/class/net/".as_slice(), name, b"/address"].iter().all(|p| path.extend_from_slice(p).is_ok());
     if whole { line(root, &path) } else { Fact::new() }
 }
 
-/// A hardware address with colons or dashes; `None` for what is none, and for that of the loopback.
+/// Parses a hardware address with colons or dashes. `None` if it is malformed or all zero, as the
+/// loopback's is.
 fn mac(text: &str) -> Option<Mac> {
     let is_one =
         text.bytes().enumerate().all(|(i, b)| if i % 3 == 2 { b == b':' || b == b'-' } else { b.is_ascii_hexdigit() });
@@ -416,10 +427,12 @@ fn mac(text: &str) -> Option<Mac> {
     if mac.is_empty() { None } else { Some(mac) }
 }
 
-/// The interface of the default route with the lowest metric; IPv6's where IPv4 has none.
+/// Returns the interface of the default route with the lowest metric. IPv6 is used only if IPv4 has
+/// no default route.
 fn route(root: &Root) -> Option<String<16>> {
     let mut buf = [0; ROUTES_MAX];
-    // Columns of an entry: destination, mask or prefix length, metric and flags, and the base of these two and of the mask.
+    // Columns of an entry: destination, mask or prefix length, metric, flags and interface; then
+    // the base of the metric.
     for (path, destination, mask, metric, flags, interface, radix) in
         [("proc/net/route", 1, 7, 6, 3, 0, 10), ("proc/net/ipv6_route", 0, 1, 5, 8, 9, 16)]
     {
@@ -440,7 +453,7 @@ fn route(root: &Root) -> Option<String<16>> {
     None
 }
 
-/// Flags of a route (Linux' `route.h`): it can be used, and it refuses what is sent there.
+/// Flags of a route (Linux `route.h`): the route is usable; the route rejects its packets.
 const RTF_UP: u64 = 1;
 const RTF_REJECT: u64 = 0x200;
 
@@ -528,7 +541,7 @@ mod tests {
         }
         assert_eq!(facts("BOOTIF=01-52-54-00-00-00-0c", &[]).mac.as_slice(), [c]);
         assert!(facts("BOOTIF=01-00-00-00-00-00-00", &[]).mac.is_empty());
-        // The one that counts is kept among more than are reported.
+        // The first address is kept even if there are more than are reported.
         let many: std::vec::Vec<_> =
             (0..40).map(|n| (format!("sys/class/net/e{n}/address"), format!("52:54:00:00:01:{n:02x}\n"))).collect();
         let many: std::vec::Vec<_> = many.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();

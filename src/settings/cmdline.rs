@@ -1,17 +1,20 @@
-//! Words of a kernel command line, by the kernel's own rules (`next_arg` in its `lib/cmdline.c`): words end at white space, double quotes
-//! keep it, nothing escapes. A quote at the very beginning of a word or of its value is dropped, with the one at the word's end; quotes
-//! elsewhere stay. Beyond the kernel's rules, single quotes around a whole value or word group and are dropped too, as systemd does it.
+//! Words of a kernel command line, split by the kernel's own rules (`next_arg` in `lib/cmdline.c`).
+//! A word ends at white space outside double quotes. There are no escapes. A quote at the start of
+//! a word or of its value is dropped, together with the quote at the word's end; other quotes stay.
+//! In addition to the kernel's rules, single quotes around a whole value or word work like double
+//! quotes, as in systemd.
 //!
-//! A NUL ends a word whatever quotes are open: it stands between the lines that are read from several files.
+//! A NUL ends a word even inside quotes: it separates the lines read from several files.
 //!
-//! `--`, behind which the kernel leaves the words to init, ends nothing here: systemd, dracut and Ignition read on as well.
+//! `--`, after which the kernel leaves the words to init, ends nothing here: systemd, dracut and
+//! Ignition also read on.
 
 /// One word, split at its first `=`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Word<'a> {
-    /// What stands before the `=`, or all of it.
+    /// Text before the `=`, or the whole word.
     pub key: &'a [u8],
-    /// What stands behind it.
+    /// Text after the `=`; `None` without one.
     pub value: Option<&'a [u8]>,
 }
 
@@ -21,7 +24,7 @@ pub struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// Of `line`, as read from `/proc/cmdline`.
+    /// Creates the iterator over `line`, as read from `/proc/cmdline`.
     pub fn new(line: &'a [u8]) -> Self {
         Self { rest: line }
     }
@@ -40,7 +43,8 @@ impl<'a> Iterator for Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// The next word as it stands, with its quotes, and the white space before it. At the end, the white space alone.
+    /// Returns the white space before the next word, and the word with its quotes. The word is
+    /// empty at the end of the line.
     pub(super) fn next_raw(&mut self) -> (&'a [u8], &'a [u8]) {
         let line = self.rest;
         let blanks = line.iter().take_while(|b| is_blank(b)).count();
@@ -51,7 +55,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Whether `key` names the same setting as `name`: `-` and `_` are the same.
+/// Whether `key` names the same setting as `name`: `-` and `_` are equal.
 pub fn same_key(key: &[u8], name: &[u8]) -> bool {
     let fold = |b: u8| if b == b'-' { b'_' } else { b };
     key.len() == name.len() && key.iter().zip(name).all(|(a, b)| fold(*a) == fold(*b))
@@ -84,8 +88,8 @@ fn word_end(line: &[u8]) -> usize {
     at
 }
 
-/// Where the word ends whose single quote opens at `open`: behind the next one that white space or the line's end follows. An
-/// apostrophe that nothing closes is an ordinary character.
+/// Returns the end of the word whose single quote opens at `open`: after the next single quote that
+/// is followed by white space or the line's end. An unclosed apostrophe is an ordinary character.
 fn single_quote_end(line: &[u8], open: usize) -> Option<usize> {
     let from = open.checked_add(1)?;
     let body = line.get(from..)?.split(|b| *b == 0).next()?;
@@ -94,15 +98,15 @@ fn single_quote_end(line: &[u8], open: usize) -> Option<usize> {
     from.checked_add(close)?.checked_add(1)
 }
 
-/// Splits a word as it stands into its key and its value, without the quotes around them.
+/// Splits a quoted word into key and value, and removes the quotes around them.
 pub(super) fn split(word: &[u8]) -> Word<'_> {
     let word = match word {
-        // The kernel drops the opening quote even when nothing closes it.
+        // The kernel drops the opening quote even if it is never closed.
         [b'"', inner @ ..] => inner.strip_suffix(b"\"").unwrap_or(inner),
         [b'\'', inner @ .., b'\''] => inner,
         _ => word,
     };
-    // An `=` in first place does not split (`next_arg` cannot tell it from none).
+    // A leading `=` does not split the word (`next_arg` treats it as no `=`).
     match word.iter().skip(1).position(|b| *b == b'=') {
         None => Word { key: word, value: None },
         Some(before) => {
@@ -142,7 +146,7 @@ mod tests {
 
     #[test]
     fn double_quotes_by_the_kernels_rules() {
-        // What the kernel's next_arg gives for each of these.
+        // Expected values are those of the kernel's next_arg.
         for (line, key, value) in [
             (r#"x.msg="a b""#, "x.msg", Some("a b")),
             (r#""x.msg=a b""#, "x.msg", Some("a b")),

@@ -1,26 +1,29 @@
-//! Words that an initramfs brings along itself: dracut's `kernel_cmdline+=` writes them to `/etc/cmdline.d/*.conf`, and its modules read
-//! them as if the kernel had been given them. Read as dracut's `getcmdline` does (dracut-lib.sh): first the files of that folder, in the
-//! order of their names, then `/etc/cmdline`, then what the kernel was given. Of a setting with one value the last one holds, so the
+//! Command line words that are stored in the initramfs. dracut's `kernel_cmdline+=` writes them to
+//! `/etc/cmdline.d/*.conf`, and its modules treat them as part of the kernel's command line. The
+//! order is that of dracut's `getcmdline` (dracut-lib.sh): the files of that folder by name, then
+//! `/etc/cmdline`, then the kernel's command line. The last value of a setting takes effect, so the
 //! kernel's command line wins.
 
 use crate::settings::Warnings;
 use crate::sys::file::Root;
 use heapless::{String, Vec};
 
-/// Bytes of all these files: twice what most kernels take.
+/// Maximum size of all files together: twice the command line of most kernels.
 pub const DRACUT_MAX: usize = 4096;
-/// Files that are read, and bytes of their names: dracut's own modules write ten at most, such as `95root-dev.conf`.
+/// Maximum number of files, and of bytes in a name. dracut's own modules write at most ten files,
+/// such as `95root-dev.conf`.
 const FILES_MAX: usize = 24;
 const NAME_MAX: usize = 48;
 
-/// Reads them into `buf`, each line with a NUL behind it so that no quote reaches into the next; returns their length. A file that does not
-/// fit is left out as a whole: half a setting may mean something else.
+/// Reads the files into `buf` and returns the length. A NUL follows each line, so that an open
+/// quote does not reach into the next line. A file that does not fit is skipped as a whole: half a
+/// setting may mean something else.
 pub fn read(root: &Root, buf: &mut [u8], warnings: &mut Warnings) -> usize {
     let mut names: Vec<String<NAME_MAX>, FILES_MAX> = Vec::new();
     let mut is_whole = true;
     let folder = root.folder("etc/cmdline.d");
     if let Ok(folder) = &folder {
-        // A folder that cannot be read further has no more files.
+        // A read error ends the list of files.
         let _ = folder.names(&mut |name| {
             let Some(name) = core::str::from_utf8(name).ok().filter(|name| name.ends_with(".conf")) else {
                 return true;
@@ -39,7 +42,7 @@ pub fn read(root: &Root, buf: &mut [u8], warnings: &mut Warnings) -> usize {
         let Some(free) = buf.get_mut(len..) else { return };
         let size = free.len();
         match read(free) {
-            // There is no telling whether what fills all was cut.
+            // A file that fills the buffer may have been truncated.
             Some(read) if read >= size => is_whole = false,
             Some(read) => {
                 let end = read.saturating_add(1);

@@ -1,10 +1,11 @@
-//! Secrets out of command lines and URLs, before they reach a console, a body or a journal's stream. One rule for all of them, by a
-//! setting's name and by the form of its value:
+//! Masks secrets in command lines and URLs before they reach a console, a body or the journal's
+//! stream. The rules go by a setting's name and by the form of its value:
 //!
-//! * Values whose names say what they hold (`token`, `password`, `psk`, …) are masked as a whole, ours and others'. So are those of
-//!   `rd.report.header`, and of names that are nearly ours, unless the value cannot be a secret.
-//! * Of any other value, userinfo, query and fragment of its URLs, what stands before an `@` and holds a colon, and options with such a
-//!   name (`password=` in `rootflags=`) are masked.
+//! * Values of names that indicate a secret (`token`, `password`, `psk`, …) are masked as a whole,
+//!   in our settings and in others. So are values of `rd.report.header`, and of misspelt settings
+//!   unless the value cannot be a secret.
+//! * In any other value, these parts are masked: userinfo, query and fragment of URLs, text before
+//!   an `@` that contains a colon, and options with such a name (`password=` in `rootflags=`).
 
 use crate::error::Error;
 use crate::escape;
@@ -13,13 +14,13 @@ use crate::settings::{KEYS, Key, is_nearly_ours, is_plain, our_name};
 use crate::sink::Sink;
 use heapless::Vec;
 
-/// What stands in place of a secret.
+/// Replacement of a secret.
 pub const MASK: &str = "***";
 
-/// Takes the pieces of a masked text.
+/// Receives the pieces of a masked text.
 pub type Out<'o> = dyn FnMut(&[u8]) -> Result<(), Error> + 'o;
 
-/// Parts of a key's name that tell that its value is a secret.
+/// Parts of a name that indicate a secret value.
 const TELLING: [&[u8]; 10] = [
     b"token",
     b"password",
@@ -32,38 +33,38 @@ const TELLING: [&[u8]; 10] = [
     b"auth",
     b"cookie",
 ];
-/// Whole words of a name that tell the same: `rd.luks.key`, `server_key`.
+/// Whole words of a name that indicate a secret value: `rd.luks.key`, `server_key`.
 const TELLING_WORDS: [&[u8]; 8] = [b"key", b"pass", b"pw", b"pwd", b"psk", b"pin", b"cred", b"bearer"];
-/// Ends of names that tell the same: `rootpw`, `inst.sshpw`.
+/// Ends of names that indicate a secret value: `rootpw`, `inst.sshpw`.
 const TELLING_ENDS: [&[u8]; 2] = [b"pw", b"psk"];
-/// Schemes that are followed by something else than `//`, and say nothing secret.
+/// Schemes that may be followed by something other than `//`; not secret themselves.
 const SCHEMES: [&[u8]; 8] = [b"iscsi:", b"nbd:", b"nfs:", b"nfs4:", b"cifs:", b"http:", b"https:", b"ftp:"];
 
-/// Masks `line`, a whole kernel command line, and writes it into a JSON string's inside.
+/// Masks `line`, a whole kernel command line, and writes it as the inside of a JSON string.
 pub fn line_as_json(line: &[u8], out: &mut dyn Sink) -> Result<(), Error> {
     Mask::default().line(line.trim_ascii(), &mut |part| escape::json(part, out))
 }
 
-/// Bytes of a word that are held until it ends. Of a longer one all but its name is masked. The kernel's log has no lines longer than
-/// 1 KB.
+/// Number of bytes of a word that are held until it ends. In a longer word all but the name is
+/// masked. The kernel's log has no lines longer than 1 KB.
 const WORD_MAX: usize = 1024;
 
-/// Masks a command line that comes in pieces of any size, as one does in a journal.
+/// Masks a command line that arrives in pieces of any size, as in a journal.
 #[derive(Default)]
 pub struct CommandLine {
     mask: Mask,
     word: Vec<u8, WORD_MAX, u16>,
-    /// The word was longer than is held, and has been given out.
+    /// Whether the word was too long to hold, so that its masked form has been written.
     is_cut: bool,
     in_double: bool,
-    /// Bytes of the word up to its opening single quote, if it has one; 0 is none.
+    /// Number of bytes of the word up to and including its opening single quote; 0 without one.
     single: u16,
     has_equals: bool,
     last: u8,
 }
 
 impl CommandLine {
-    /// Takes a piece, and gives out the words that ended in it.
+    /// Takes a piece, and writes the words that end in it.
     pub fn push(&mut self, piece: &[u8], out: &mut Out<'_>) -> Result<(), Error> {
         for byte in piece.iter().copied() {
             let len = self.word.len() as u16;
@@ -93,7 +94,7 @@ impl CommandLine {
         Ok(())
     }
 
-    /// Gives out the last word. What is pushed then begins a word.
+    /// Writes the last word. The next piece begins a new word.
     pub fn end(&mut self, out: &mut Out<'_>) -> Result<(), Error> {
         let given = if self.is_cut { Ok(()) } else { self.mask.line(&self.word, out) };
         self.word.clear();
@@ -102,10 +103,10 @@ impl CommandLine {
     }
 }
 
-/// Masks words one after the other.
+/// Masks words in order.
 #[derive(Default)]
 struct Mask {
-    /// The words of a header's value that someone forgot to quote follow.
+    /// Whether the words of an unquoted header field follow.
     is_unquoted: bool,
 }
 
@@ -125,7 +126,7 @@ impl Mask {
     fn word(&mut self, raw: &[u8], out: &mut Out<'_>) -> Result<(), Error> {
         let word = split(raw);
         let value = word.value.unwrap_or_default();
-        // A value may have a dot as well, but hardly behind such a name.
+        // A header field's value may contain a dot, too, but hardly after such a name.
         let is_setting = word.value.is_some()
             && word.key.contains(&b'.')
             && word.key.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(b));
@@ -156,24 +157,24 @@ impl Mask {
     }
 }
 
-/// Gives the pieces of `value`, of a setting of ours, without the secrets of the URL that it is or was meant to be: userinfo, query and
-/// fragment, with a scheme or without.
+/// Writes the value of one of our settings that is, or was meant to be, a URL. Masks userinfo,
+/// query and fragment, even without a scheme.
 pub fn url(value: &[u8], out: &mut Out<'_>) -> Result<(), Error> {
     shown(value, true, out)
 }
 
-/// Gives the pieces of a value of `key` without the secrets in it.
+/// Writes a value of `key` with its secrets masked.
 pub fn value(key: &Key, value: &[u8], out: &mut Out<'_>) -> Result<(), Error> {
     if key.is_masked() { out(MASK.as_bytes()) } else { shown(value, key.value == "URL", out) }
 }
 
-/// The setting of ours that `key` is.
+/// Returns the setting named `key`.
 fn known(key: &[u8]) -> Option<&'static Key> {
     let name = our_name(key)?;
     KEYS.iter().find(|key| same_key(name, key.name.as_bytes()))
 }
 
-/// Gives the pieces of `value` without the secrets in it. In what is or should be a URL, more may be one.
+/// Writes `value` with its secrets masked. More is masked in a value that is, or should be, a URL.
 fn shown(value: &[u8], is_url: bool, out: &mut Out<'_>) -> Result<(), Error> {
     if value.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"data:")) {
         out(b"data:")?;
@@ -192,7 +193,7 @@ fn shown(value: &[u8], is_url: bool, out: &mut Out<'_>) -> Result<(), Error> {
             None => out(authority)?,
         }
         let (path, query) = split_at_any(behind, b"?#");
-        // Another URL in the path has the query.
+        // If the path contains another URL, the query belongs to that URL.
         if position_of_authority(path).is_none() {
             named(path, out)?;
             return masked_query(query, out);
@@ -202,7 +203,8 @@ fn shown(value: &[u8], is_url: bool, out: &mut Out<'_>) -> Result<(), Error> {
     no_url(rest, is_url, out)
 }
 
-/// What has no `://`, though it may have been meant to: `user:password@host`, `iscsi:user:password@host`, `host/path?token`.
+/// Writes a text without `://`, which may still be meant as a URL: `user:password@host`,
+/// `iscsi:user:password@host`, `host/path?token`.
 fn no_url(text: &[u8], is_url: bool, out: &mut Out<'_>) -> Result<(), Error> {
     let is_path = text.starts_with(b"/") || text.starts_with(b"file:");
     let scheme = SCHEMES.iter().find(|scheme| text.starts_with(scheme)).map_or(0, |scheme| scheme.len());
@@ -224,7 +226,7 @@ fn no_url(text: &[u8], is_url: bool, out: &mut Out<'_>) -> Result<(), Error> {
     named(query, out)
 }
 
-/// `query` with its mark, and its text masked.
+/// Writes the first byte of `query`, and masks the rest.
 fn masked_query(query: &[u8], out: &mut Out<'_>) -> Result<(), Error> {
     match query.first() {
         None => Ok(()),
@@ -235,7 +237,7 @@ fn masked_query(query: &[u8], out: &mut Out<'_>) -> Result<(), Error> {
     }
 }
 
-/// Text in which the values of options with a telling name are masked.
+/// Writes `text`, and masks the values of options whose names indicate a secret.
 fn named(text: &[u8], out: &mut Out<'_>) -> Result<(), Error> {
     for part in text.split_inclusive(|b| matches!(b, b',' | b';' | b'&' | b' ')) {
         let (name, value) = split_at_any(part, b"=");
@@ -254,7 +256,7 @@ fn named(text: &[u8], out: &mut Out<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where the first URL in `text` has what follows its `://`.
+/// Returns the position after the first `://` in `text`.
 fn position_of_authority(text: &[u8]) -> Option<usize> {
     text.windows(3).position(|w| w == b"://").map(|at| at.saturating_add(3))
 }
@@ -274,7 +276,7 @@ fn is_secret(key: &[u8], value: &[u8]) -> bool {
     }
 }
 
-/// Whether it is a URL, whose secrets are where those of URLs are.
+/// Whether `value` begins with a URL scheme. Only parts of a URL are secret.
 fn begins_with_scheme(value: &[u8]) -> bool {
     position_of_authority(value).is_some_and(|at| {
         let scheme = value.get(..at.saturating_sub(3)).unwrap_or_default();
@@ -282,7 +284,7 @@ fn begins_with_scheme(value: &[u8]) -> bool {
     })
 }
 
-/// Whether a name tells that what it names is a secret.
+/// Whether a name indicates a secret value.
 pub fn is_telling(name: &[u8]) -> bool {
     let same = |a: &[u8], b: &[u8]| {
         a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (if *a == b'-' { b'_' } else { *a }).eq_ignore_ascii_case(b))
@@ -302,7 +304,7 @@ mod tests {
     fn redacted(line: &str) -> String {
         let mut whole = std::vec::Vec::new();
         Mask::default().line(line.as_bytes(), &mut |part| whole.put(part)).unwrap();
-        // In pieces, it is the same, but for words that are longer than is held.
+        // Masking in pieces has the same result, except for words that are too long to hold.
         for step in [1, 2, 7] {
             let (mut pieces, mut masked) = (CommandLine::default(), std::vec::Vec::new());
             for piece in line.as_bytes().chunks(step) {

@@ -2,12 +2,12 @@
 
 use crate::sys::file::Root;
 
-/// Folders in which systemd keeps credentials: those of the initramfs go first.
+/// Folders of systemd's credentials. Credentials of the initramfs take precedence.
 const FOLDERS: [&str; 2] = ["run/credentials/@initrd/", "run/credentials/@system/"];
-/// Longest name of a credential (`CREDENTIAL_NAME_MAX` is a file's name).
+/// Maximum length of a credential's name (`CREDENTIAL_NAME_MAX`, that of a file name).
 const NAME_MAX: usize = 255;
 
-/// Reads the credential `name`, as much as fits; or says why that cannot be done.
+/// Reads the credential `name` into the buffer, truncated to its size.
 pub fn read<'b>(root: &Root, name: &str, buf: &'b mut [u8]) -> Result<&'b [u8], &'static str> {
     if name.is_empty() || name.starts_with('.') || name.as_bytes().contains(&b'/') || name.len() > NAME_MAX {
         return Err("no credential can have this name");

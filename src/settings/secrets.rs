@@ -1,27 +1,28 @@
-//! Names whose values are secrets: one rule for command lines, logs, headers and configurations.
+//! Names whose values are secrets, for the journal.
 //!
-//! A name is compared by its end, letters in any case, without `_`, `-` and `.`: `db-password`, `DB_PASSWORD` and `dbPassword` are
-//! the same, while `password_file` and `token_type` name something else.
+//! A name is compared by its end, in any case, without `_`, `-` and `.`: `db-password`,
+//! `DB_PASSWORD` and `dbPassword` are equal, while `password_file` and `token_type` name no secret.
 
-/// Bytes of a name that matter; a longer one is judged by its end.
+/// Number of bytes of a name that are compared. Only the end of a longer name counts.
 const NAME_MAX: usize = 40;
 
-/// What the value behind a name is.
+/// Secrecy of the value of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Secrecy {
-    /// The name says nothing.
+    /// The name does not suggest a secret.
     Open,
-    /// A secret if it looks like one: the name is used for other things, too.
+    /// The value is a secret if it looks like one: the name has other uses, too.
     Likely,
-    /// A secret, unless it is a word like `none` or a path.
+    /// The value is a secret, unless it is a word like `none` or a path.
     Secret,
-    /// A secret up to the end of the line: a header's value, or several words.
+    /// The rest of the line is a secret: a header field's value, or several words.
     Header,
 }
 
-/// The words that names end with, by their last two letters. Behind each stands what it says of the value: `!` a secret, `?` likely one,
-/// `:` a header's value, `.` none, though a shorter word says otherwise, `+` the same as the name without this word. What counts only as a
-/// word of its own, and not as the end of another, has a `_` before it.
+/// Returns the words that names end with, by their last two letters. The mark after a word
+/// classifies the value: `!` secret, `?` likely a secret, `:` a header field's value, `.` no secret
+/// although a shorter word matches, `+` classified by the name without this word. A word with a
+/// leading `_` must be a word of its own, not the end of another.
 const fn words(before: u8, last: u8) -> &'static str {
     match &[before, last] {
         b"al" => "credential! loadcredential. importcredential.",
@@ -61,13 +62,14 @@ const fn words(before: u8, last: u8) -> &'static str {
     }
 }
 
-/// Whether a name can be one of those above that ends with these two bytes. Most names cannot, so that this saves the look at them.
+/// Whether a name that ends with these two bytes can match. Most names cannot, which saves the full
+/// comparison.
 pub fn may_end(before: u8, last: u8) -> bool {
     let (before, last) = (before.to_ascii_lowercase(), last.to_ascii_lowercase());
     !words(before, last).is_empty() || last == b's' && matches!(before, b'd' | b'e' | b'l' | b'n' | b't' | b'y')
 }
 
-/// A name, its last letter first, in small letters.
+/// A name in lower case, last letter first.
 struct Name {
     letters: heapless::Vec<u8, NAME_MAX, u8>,
     /// Bit `n` is set if a word begins at letter `n`.
@@ -81,7 +83,7 @@ impl Name {
         while let Some((byte, rest)) = bytes.split_last() {
             let before = rest.last().copied().unwrap_or(0);
             bytes = rest;
-            // Digits at the end only count: `password2`.
+            // Digits at the end only number the names: `password2`.
             if name.letters.is_empty() && byte.is_ascii_digit() {
                 continue;
             }
@@ -97,7 +99,7 @@ impl Name {
         name
     }
 
-    /// What the value is.
+    /// Returns the secrecy of the value.
     fn secrecy(&self) -> Secrecy {
         let mut from = 0;
         loop {
@@ -105,7 +107,7 @@ impl Name {
             from = match mark {
                 b'!' => return Secrecy::Secret,
                 b':' => return Secrecy::Header,
-                // A key that is nothing more is any map's.
+                // A plain `key` occurs in any map.
                 b'?' if &*self.letters != b"yek" => return Secrecy::Likely,
                 b'+' => end,
                 // A plural.
@@ -115,7 +117,8 @@ impl Name {
         }
     }
 
-    /// Where the longest word begins with which the name ends, without its last `from` letters, and the mark behind it; 0 without one.
+    /// Returns the start and the mark of the longest word that the name, without its last `from`
+    /// letters, ends with. The mark is 0 if there is none.
     fn longest_word(&self, from: usize) -> (usize, u8) {
         let letters = self.letters.get(from..).unwrap_or_default();
         let [last, before, ..] = letters else { return (0, 0) };
@@ -134,13 +137,13 @@ impl Name {
         longest
     }
 
-    /// Whether the word that ends before letter `end`, read backwards, is one of its own.
+    /// Whether the match of letters up to `end`, read backwards, is a word of its own.
     fn begins_at(&self, end: usize) -> bool {
         end.checked_sub(1).is_some_and(|last| self.begins >> last & 1 != 0)
     }
 }
 
-/// What the value of the name in `bytes` is.
+/// Returns the secrecy of the value of the name in `bytes`.
 pub fn secrecy(bytes: &[u8]) -> Secrecy {
     Name::new(bytes).secrecy()
 }

@@ -1,17 +1,21 @@
-//! One SSH public key as a line of `authorized_keys` (sshd(8)): its type, a space, its blob in base64, and maybe a comment.
+//! One SSH public key as a line of `authorized_keys` (sshd(8)): its type, a space, its blob in
+//! base64, and an optional comment.
 //!
-//! The blob is a row of strings with their lengths before them, the type the first (RFC 4253 section 6.6, RFC 5656 section 3.1, RFC 8709
-//! section 4, OpenSSH's PROTOCOL.u2f); a line that was cut therefore does not pass. Options before the type would change what the key may
-//! do, so a line that has any is none of ours.
+//! The blob is a sequence of length-prefixed strings, of which the first is the type (RFC 4253
+//! section 6.6, RFC 5656 section 3.1, RFC 8709 section 4, OpenSSH's PROTOCOL.u2f). A truncated line
+//! is therefore detected. Options before the type would change what the key permits, so a line with
+//! options is refused.
 
 use crate::escape::unbase64;
 
-/// Bytes of a line. dropbear reads no more than 4200, and RSA keys of 16384 bits take 2800.
+/// Maximum number of bytes in a line. dropbear reads at most 4200, and an RSA key of 16384 bits
+/// takes 2800.
 pub const LINE_MAX: usize = 4096;
-/// Bytes of a blob.
+/// Maximum number of bytes in a blob.
 const BLOB_MAX: usize = LINE_MAX / 4 * 3;
 
-/// Types that OpenSSH and dropbear know and do not advise against, with the number of strings in a blob.
+/// Types that OpenSSH and dropbear support and do not deprecate, with the number of strings in the
+/// blob.
 const TYPES: [(&str, usize); 7] = [
     ("ssh-ed25519", 2),
     ("ssh-rsa", 3),
@@ -22,17 +26,17 @@ const TYPES: [(&str, usize); 7] = [
     ("sk-ecdsa-sha2-nistp256@openssh.com", 4),
 ];
 
-/// A line that holds a key.
+/// A line with a public key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PublicKey<'a> {
-    /// All of it, without white space around it.
+    /// The whole line, trimmed.
     pub line: &'a str,
     /// Type and blob.
     pub key: &'a str,
 }
 
 impl<'a> PublicKey<'a> {
-    /// Reads a line; white space around it does not count.
+    /// Parses a line. Surrounding white space is ignored.
     pub fn parse(text: &'a str) -> Option<Self> {
         let line = text.trim_ascii();
         if line.len() > LINE_MAX || line.chars().any(char::is_control) {
@@ -42,13 +46,14 @@ impl<'a> PublicKey<'a> {
         let (_, strings) = TYPES.iter().find(|(name, _)| *name == kind)?;
         let blob = rest.split(' ').next()?;
         let key = line.get(..kind.len().saturating_add(1).saturating_add(blob.len()))?;
-        // OpenSSH does not read it without the padding.
+        // OpenSSH requires the padding.
         let whole = blob.len().is_multiple_of(4) && is_blob(unbase64(blob, &mut [0; BLOB_MAX])?, kind, *strings);
         whole.then_some(Self { line, key })
     }
 }
 
-/// Whether it is so many strings, none of them empty and the first `kind`, and nothing else.
+/// Whether the blob consists of exactly this many strings, none of them empty, the first of which
+/// is `kind`.
 fn is_blob(blob: &[u8], kind: &str, strings: usize) -> bool {
     let mut rest = blob;
     for n in 0..strings {
@@ -62,10 +67,10 @@ fn is_blob(blob: &[u8], kind: &str, strings: usize) -> bool {
     rest.is_empty()
 }
 
-/// Longest name (systemd's "strict" rule, and useradd(8)).
+/// Maximum length of a user name (systemd's "strict" rule, and useradd(8)).
 pub const USER_MAX: usize = 31;
 
-/// Whether a user that is made may be called so.
+/// Whether the name is valid for a user that rdreport creates.
 pub fn is_name(name: &str) -> bool {
     let is_letter = |b: u8| b.is_ascii_lowercase() || b == b'_';
     name.bytes().next().is_some_and(is_letter)

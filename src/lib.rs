@@ -16,7 +16,8 @@
 //! - `report`, `encode`, `explain`: the status, the journal's formats, sentences for errors
 //! - `journal`, `http`: the reader of journal files, the HTTP client
 //! - `net`, `gzip`, `settings`: connections, compression, the command line
-//! - `escape`, `sink`, `error`, `output`: writers and errors; `error` names the enums of `net` and `http`
+//! - `escape`, `sink`, `error`, `output`: writers, errors (`error` holds the enums of `net` and
+//!   `http`)
 //! - `sys`: system calls
 //! - `text`, `date`: pure functions
 //!

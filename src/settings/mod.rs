@@ -1,6 +1,6 @@
 //! Settings: words of the kernel command line that begin with `rd.report.`, as typed values.
 //!
-//! [`KEYS`] is the one table behind the parser, `rdreport check`, `rdreport --help` and
+//! [`KEYS`] is the one table for the parser, `rdreport check`, `rdreport --help` and
 //! docs/settings.md. Parsing never fails as a whole: a bad value costs only its own setting, and
 //! adds a line to [`Warnings`].
 
@@ -25,16 +25,16 @@ use crate::settings::nearest::{warn_nearly_ours, warn_unknown};
 use crate::text;
 use heapless::Vec;
 
-/// Number of bytes read from `/proc/cmdline`. The kernel keeps 2048 on x86-64 and arm64, 4096 on
-/// s390x; with bootconfig the file is longer.
+/// Maximum number of bytes read from `/proc/cmdline`. The kernel keeps 2048 on x86-64 and arm64,
+/// 4096 on s390x; with bootconfig the file is longer.
 pub const CMDLINE_MAX: usize = 16 * 1024;
 /// Prefix of all setting names.
 pub const PREFIX: &str = "rd.report.";
-/// Number of status destinations, and of journal destinations.
+/// Maximum number of status destinations, and of journal destinations.
 pub const SINKS_MAX: usize = 8;
-/// Number of custom header fields.
+/// Maximum number of custom header fields.
 pub const HEADERS_MAX: usize = 16;
-/// Number of CA bundles, of pins, of nameservers and of SSH keys.
+/// Maximum number of CA bundles, of pins, of nameservers and of SSH keys.
 pub const LIST_MAX: usize = 8;
 
 /// A bounded list of values, each a slice of the command line.
@@ -183,7 +183,7 @@ pub struct Settings<'a> {
     pub key: Option<&'a str>,
     /// Whether any certificate is accepted.
     pub insecure: bool,
-    /// Whether a clock ahead of the server's is ignored in the validity check.
+    /// Whether certificates stay valid under a clock that is ahead of the server's.
     pub clock_lenient: bool,
     proxy: Option<&'a str>,
     /// Addresses of nameservers.

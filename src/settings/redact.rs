@@ -4,8 +4,8 @@
 //! * Values of names that indicate a secret (`token`, `password`, `psk`, …) are masked as a whole,
 //!   in our settings and in others. So are values of `rd.report.header`, and of misspelt settings
 //!   unless the value cannot be a secret.
-//! * In any other value, these parts are masked: userinfo, query and fragment of URLs, text before
-//!   an `@` that contains a colon, and options with such a name (`password=` in `rootflags=`).
+//! * In any other value, these parts are masked: userinfo, query and fragment of URLs, text with a
+//!   colon before an `@`, and options with such a name (`password=` in `rootflags=`).
 
 use crate::error::Error;
 use crate::escape;

@@ -1,9 +1,11 @@
-//! Azure: the health of this machine, told to the host's own service (the "wire server").
+//! Azure: reports the health of this machine to the host's own service (the "wire server").
 //!
-//! First as JSON to `/provisioning/health`, as azure-init does; where that is not there, as XML with the goal state's numbers, as cloud-init
-//! and WALinuxAgent do, and again with a new goal state where the service says that the old one is gone (410). The service is sometimes
-//! away for minutes at the beginning of a machine's life, so this report has five. What the key-value exchange takes is written before the
-//! request: the host collects it when the report comes.
+//! The report first goes as JSON to `/provisioning/health`, as azure-init sends it. Where that path
+//! does not exist, it goes as XML with the goal state's numbers, as cloud-init and WALinuxAgent
+//! send it. A new goal state is fetched if the service says that the old one is gone (410). The
+//! service is sometimes away for minutes at the beginning of a machine's life, so this report has
+//! five. The record for the key-value exchange is written before the request: the host collects it
+//! when the report arrives.
 
 use crate::cloud::hyperv::pool;
 use crate::cloud::hyperv::report::{AGENT, AzureReport, fitting};
@@ -41,17 +43,18 @@ const LEASES: [&str; 6] = [
     "var/lib/dhclient/*",
     "var/lib/dhcp/*",
 ];
-/// What stands before the value of DHCP option 245 there.
+/// Text that precedes the value of DHCP option 245 in those files.
 const OPTIONS: [&str; 4] = ["OPTION_245=", "private_245=", "private-245=", "unknown-245 "];
-/// Goal states that are asked for in one try.
+/// Goal states that are requested in one attempt.
 const GOAL_STATES_MAX: u32 = 4;
-/// Bytes of a goal state that are looked at; it has less than two thousand.
+/// Bytes of a goal state that are examined; it has less than two thousand.
 const GOAL_STATE_MAX: usize = 8192;
 /// Bytes of a base URL.
 const BASE_MAX: usize = 32;
-/// The try from which on XML is told as well where the JSON service is only out of order.
+/// First attempt that also sends XML where the JSON service is only out of order.
 const PATIENT_TRIES: usize = 2;
-/// Milliseconds for the host to read the key-value exchange, before each try and behind the last, where there is no daemon for it.
+/// Milliseconds for the host to read the key-value exchange, before each attempt and after the
+/// last, where no daemon runs for it.
 const READ_MS: u64 = 100;
 const READ_LAST_MS: u64 = 10_000;
 
@@ -106,7 +109,7 @@ fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
             result => result,
         }
     });
-    // Whether it does makes no difference to what this report ended with.
+    // Best effort: the outcome of the report is already known.
     let _ = pool::serve(cloud, cloud.deadline.step_ms(READ_LAST_MS));
     result
 }
@@ -131,7 +134,7 @@ fn put_json(state: State, report: &AzureReport<'_>, out: &mut dyn Sink) -> Resul
     out.put(b"}")
 }
 
-/// Tells it as XML, for the goal state as it is now.
+/// Sends the report as XML, for the current goal state.
 fn as_xml(cloud: &mut Cloud<'_>, base: &str, until: Deadline) -> Result<Outcome, Error> {
     const FIELDS: &str = "x-ms-agent-name: rdreport\r\nx-ms-version: 2012-11-30\r\n";
     const XML_FIELDS: &str =
@@ -203,7 +206,7 @@ fn is_worth_another_try(e: Error) -> bool {
     }
 }
 
-/// The address in a line of a lease: eight hexadecimal digits, with or without colons.
+/// Returns the address in a line of a lease: eight hexadecimal digits, with or without colons.
 fn option_245(line: &[u8]) -> Option<[u8; 4]> {
     let line = core::str::from_utf8(line).ok()?.trim_ascii();
     let line = line.strip_prefix("option ").unwrap_or(line);

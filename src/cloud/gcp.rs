@@ -1,6 +1,7 @@
-//! Google Cloud: a guest attribute, which the owner reads with `gcloud compute instances get-guest-attributes`. The metadata server takes
-//! it only where the instance's or project's metadata has `enable-guest-attributes=TRUE` (403 otherwise), and is away (503) while the host
-//! is maintained.
+//! Google Cloud: sets a guest attribute, which the administrator reads with `gcloud compute
+//! instances get-guest-attributes`. The metadata server accepts it only if the instance's or
+//! project's metadata has `enable-guest-attributes=TRUE` (403 otherwise). The server is away (503)
+//! while the host is maintained.
 
 use crate::cloud::{BODY_MAX, Cloud, Service, When, whole};
 use crate::error::Error;

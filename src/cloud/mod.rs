@@ -1,9 +1,10 @@
-//! Telling the cloud that this machine runs on how provisioning ended, in the cloud's own words: a file for each service, chosen by
-//! [`platform`] or by a setting of its own.
+//! Reports to the cloud this machine runs on how provisioning ended, through that cloud's own API.
+//! Each service has its own file and is chosen by [`platform`] or by its own setting.
 //!
-//! A service is a row of [`SERVICES`] and a function. The function is given a [`Cloud`]: what happened, and a way to send one request after
-//! the other, whose answers it keeps in buffers of its own. It ends when the service has taken the report, with the reason why it did not,
-//! or at the deadline. What a service is asked is retried here, by [`Cloud::again`], where waiting helps.
+//! A service is a row of [`SERVICES`] and a function. The function receives a [`Cloud`]: what
+//! happened, and a way to send requests one after another, whose responses are kept in its own
+//! buffers. The function ends when the service has accepted the report, with the reason why it did
+//! not, or at the deadline. Requests are retried here, by [`Cloud::again`], where waiting helps.
 
 #[cfg(feature = "cloud-aws")]
 mod aws;
@@ -54,41 +55,44 @@ use zeroize::Zeroizing;
 pub const SECRET_MAX: usize = 4096;
 /// Bytes of a request's body: Azure's limit, and more than any other needs.
 pub const BODY_MAX: usize = 4096;
-/// Bytes of an answer that are looked at: Packet's metadata of a machine with many addresses has some 10 KB.
+/// Bytes of a response that are examined: Packet's metadata of a machine with many addresses has
+/// some 10 KB.
 pub const ANSWER_MAX: usize = 32 * 1024;
 /// Bytes of the message: what Ignition's longest has, and twice what cloud-init gives to a cloud.
 pub const MESSAGE_MAX: usize = 1024;
-/// Services that are told of one event: the platform's, and those that have a setting of their own.
+/// Services that are notified of one event: the platform's, and those that have their own setting.
 pub const SERVICES_MAX: usize = 8;
-/// Milliseconds of one try: a service on the link answers at once or, when it is late, to the next try.
+/// Milliseconds of one attempt: a service on the link responds at once or, when it is late, to the
+/// next attempt.
 const TRY_MS: u64 = 10_000;
-/// The same where a service has a second address, to which the next try goes.
+/// Milliseconds of one attempt where a service has a second address, to which the next attempt
+/// goes.
 const TRY_OTHER_MS: u64 = 3_000;
 
 /// A service that takes reports: plain data, and what sends one.
 pub struct Service {
-    /// What it is called on the console.
+    /// Name on the console.
     pub name: &'static str,
-    /// When it is told.
+    /// When the service is notified.
     pub when: When,
-    /// Of which states it can be told.
+    /// States that the service can be notified of.
     pub states: States,
-    /// What is sent where, in a line.
+    /// One line that says what is sent where.
     pub what: &'static str,
     /// Seconds in all for the report of a failure, where its documentation asks for more than is usual.
     pub budget_s: u64,
-    /// Whether it is told over the network.
+    /// Whether the service is reached over the network.
     pub needs_network: bool,
-    /// What to do where it does not take the report.
+    /// Advice for when the service does not accept the report.
     pub hint: &'static str,
-    /// Gathers what it needs of files.
+    /// Gathers what the service needs from files.
     prepare: Option<Prepare>,
     /// Sends the report.
     report: fn(&mut Cloud<'_>) -> Result<Outcome, Error>,
 }
 
 impl Service {
-    /// Which of [`SERVICES`] it is.
+    /// Index in [`SERVICES`].
     pub fn number(&self) -> usize {
         SERVICES.iter().position(|service| core::ptr::eq(service, self)).unwrap_or(SERVICES.len())
     }
@@ -106,9 +110,9 @@ pub struct Local {
     /// Where a record for the host goes, if the key-value exchange is here.
     #[cfg(feature = "cloud-azure")]
     exchange: hyperv::pool::Place,
-    /// The address that DHCP gives for Azure's service.
+    /// Address that DHCP supplies for Azure's service.
     pub wire_server: Option<[u8; 4]>,
-    /// Whether this machine began with UEFI.
+    /// Whether this machine booted with UEFI.
     pub is_efi: bool,
     /// A secret of a service.
     pub secret: Secret,
@@ -120,12 +124,12 @@ pub struct Local {
 /// A secret, or why there is none.
 #[derive(Default)]
 pub enum Secret {
-    /// None is set.
+    /// No secret is set.
     #[default]
     Unset,
-    /// The file or credential that should hold it cannot be read, or is no text.
+    /// The file or credential that should hold the secret cannot be read, or is not text.
     Unreadable,
-    /// It.
+    /// The secret.
     Text(Zeroizing<Vec<u8>>),
 }
 
@@ -148,7 +152,7 @@ impl Secret {
         }
     }
 
-    /// Its text; empty where none is set.
+    /// Text of the secret; empty if none is set.
     pub fn text(&self) -> Result<&str, Error> {
         match self {
             Secret::Unset => Ok(""),
@@ -161,14 +165,14 @@ impl Secret {
 /// See [`Service::prepare`].
 type Prepare = fn(&Root, &Settings<'_>, State, &mut Local);
 
-/// When a service is told.
+/// When a service is notified.
 #[derive(Clone, Copy)]
 pub enum When {
     /// On these platforms.
     Platform(&'static [&'static str]),
-    /// When the owner has set this.
+    /// When the administrator has set this setting.
     Set(CloudKey),
-    /// When this machine was given a socket to tell its manager by.
+    /// When this machine was given a socket on which to notify its manager.
     #[cfg(feature = "cloud-notify")]
     Notify,
 }
@@ -204,7 +208,7 @@ pub static SERVICES: &[Service] = &[
 /// How a report ends that a service has no words for.
 pub const NOTHING: Outcome = Outcome { status: 0, sent: 0, kept: 0, taken: Taken::Whole };
 
-/// Which of the services are told of `state`.
+/// Services that are notified of `state`.
 pub fn services(
     found: Option<&Found<'_>>,
     settings: &Settings<'_>,
@@ -267,17 +271,17 @@ pub fn describe(found: Option<&Found<'_>>, root: &Root, out: &mut dyn Sink) -> R
 
 /// A request to a service.
 pub struct Request<'a> {
-    /// `GET`, `POST`, …
+    /// Method: `GET`, `POST`, …
     pub method: &'a str,
-    /// Where it is sent.
+    /// URL of the request.
     pub url: &'a str,
     /// Header fields beside the usual ones, each `Name: value\r\n`; `Content-Type` among them, since some must not be given one.
     pub fields: &'a str,
-    /// What is sent.
+    /// Body of the request.
     pub body: &'a [u8],
     /// Whether it is for a service of this machine's own link or host, which no proxy reaches.
     pub is_local: bool,
-    /// The end of this try.
+    /// End of this attempt.
     pub until: Deadline,
 }
 
@@ -290,13 +294,13 @@ pub struct Cloud<'a> {
     pub report: &'a Report<'a>,
     /// What it needs of files.
     pub local: &'a mut Local,
-    /// What the owner wants.
+    /// Settings of the administrator.
     pub settings: &'a Settings<'a>,
     /// The kernel's command line.
     pub cmdline: &'a [u8],
-    /// The end of all tries.
+    /// End of all attempts.
     pub deadline: Deadline,
-    /// The end of waiting for a network.
+    /// End of waiting for a network.
     network_until: Deadline,
     /// What was heard on the way.
     pub heard: &'a mut Heard,
@@ -354,14 +358,14 @@ impl Cloud<'_> {
         &self.message
     }
 
-    /// Sends one request within this try's time.
+    /// Sends one request within the time of this attempt.
     pub fn ask(&mut self, request: &Request<'_>, answer: &mut [u8]) -> Result<Outcome, Error> {
         self.heard.retry_after_s = None;
         (self.send)(request, answer, self.heard)
     }
 
-    /// Tries until it is done, until waiting does not help (which is for `is_passing` to say), or until the deadline. The try is told its
-    /// number, from 0, and its end.
+    /// Retries until the attempt succeeds, until waiting does not help (`is_passing` decides), or
+    /// until the deadline. Each attempt receives its number, from 0, and its end.
     pub fn again(
         &mut self,
         is_passing: fn(Error) -> bool,
@@ -373,7 +377,7 @@ impl Cloud<'_> {
             self.heard.tries.count = self.heard.tries.count.saturating_add(1);
             match attempt(self, number, self.deadline.step_ms(try_ms)) {
                 Ok(outcome) => return Ok(outcome),
-                // The time was over: why it was not enough is what went wrong before.
+                // The time was over: report the earlier error, which says why it was not enough.
                 Err(e) if self.deadline.passed() => return Err(earlier.unwrap_or(e)),
                 Err(Error::Net(NetError::NoRoute)) if self.network_until.passed() => {
                     return Err(NetError::NoRoute.into());
@@ -390,7 +394,7 @@ impl Cloud<'_> {
         Err(earlier.unwrap_or(Error::Net(NetError::Timeout)))
     }
 
-    /// Sends a request to a service that needs no other, until it takes it.
+    /// Retries a single request until the service accepts it.
     pub fn send_until_taken(
         &mut self,
         method: &str,
@@ -404,7 +408,8 @@ impl Cloud<'_> {
         })
     }
 
-    /// The same for a service that has a second address: each try goes to the next of `bases`.
+    /// Retries a single request to a service that has a second address: each attempt goes to the
+    /// next of `bases`.
     pub fn send_to_one_of(
         &mut self,
         bases: &[&str],
@@ -422,7 +427,8 @@ impl Cloud<'_> {
         })
     }
 
-    /// What happened as a small JSON object, for services that keep one value and do not look into it.
+    /// Returns what happened as a small JSON object, for services that keep one value and do not
+    /// parse it.
     pub fn brief(&self, out: &mut dyn Sink) -> Result<(), Error> {
         let report = self.report;
         out.put(b"{\"schema\":1")?;
@@ -437,7 +443,7 @@ impl Cloud<'_> {
     }
 }
 
-/// Whether what went wrong may be different in a moment. That no route is there may be so for one of a service's addresses alone.
+/// Whether the error is transient. A missing route may concern only one of a service's addresses.
 pub fn is_passing(e: Error) -> bool {
     is_transient(e) || e == Error::Net(NetError::NoRoute)
 }
@@ -447,7 +453,8 @@ pub fn whole<'t>(text: &'t Text<'_>) -> Result<&'t str, Error> {
     if text.is_cut() { Err(CloudError::TooLong.into()) } else { Ok(text.as_str()) }
 }
 
-/// What happened in a line: without control characters, at most [`MESSAGE_MAX`] bytes of it.
+/// Describes what happened in one line, without control characters and in at most [`MESSAGE_MAX`]
+/// bytes.
 fn message(report: &Report<'_>) -> heapless::String<MESSAGE_MAX> {
     let mut line = heapless::String::new();
     let mut is_full = false;

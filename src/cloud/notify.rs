@@ -31,7 +31,7 @@ pub(super) const SERVICE: Service = Service {
 pub(super) struct Address {
     cid: u32,
     port: u32,
-    /// Its kind of socket, if that is said.
+    /// Kind of socket, if it is given.
     kind: Option<Kind>,
 }
 
@@ -42,9 +42,9 @@ pub(super) struct Host {
     sockets: Vec<(Kind, Result<Socket, Errno>), { KINDS.len() }>,
 }
 
-/// The name of the credential.
+/// Name of the credential.
 const NAME: &str = "vmm.notify_socket";
-/// What stands before a credential in the firmware's strings (SMBIOS type 11).
+/// Text that precedes a credential in the firmware's strings (SMBIOS type 11).
 const PREFIX: &[u8] = b"io.systemd.credential:";
 /// The firmware's tables of that type that are looked at: systemd reads as long as there are any, and firmware makes one.
 const TABLES: [&str; 4] = ["0", "1", "2", "3"];
@@ -54,7 +54,7 @@ const TABLE_MAX: usize = 16 * 1024;
 const MESSAGE_MAX: usize = super::MESSAGE_MAX + 128;
 /// Milliseconds for the host to take what was said, before this machine may be gone.
 const LINGER_MS: u64 = 300;
-/// The order in which kinds of sockets are tried, as systemd does.
+/// Order in which kinds of sockets are tried, as in systemd.
 const KINDS: [Kind; 3] = [Kind::Datagram, Kind::Packets, Kind::Stream];
 
 /// The address that this machine was given, if it was.
@@ -109,7 +109,7 @@ fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
     for (kind, socket) in sockets {
         match socket.and_then(|socket| say(socket, kind, address, message, cloud.deadline)) {
             Ok(()) => return Ok(Outcome { sent: message.len() as u64, ..NOTHING }),
-            // A kind that this machine or its host does not know.
+            // This machine or its host does not know the kind.
             Err(e) => last = e,
         }
     }

@@ -28,9 +28,9 @@ pub(super) const SERVICE: Service = Service {
     report,
 };
 
-/// Where the metadata are, unless the owner says otherwise.
+/// URL of the metadata, unless the administrator sets another.
 const METADATA: [&str; 2] = ["https://metadata.packet.net/metadata", "https://metadata.platformequinix.com/metadata"];
-/// Codes that the API takes.
+/// Codes that the API accepts.
 const CODES: core::ops::Range<u64> = 1000..1100;
 const JSON: &str = "Content-Type: application/json\r\n";
 
@@ -67,7 +67,7 @@ fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
                     object("instance_id", id.as_str(), &mut body)?;
                 }
             },
-            // It has no words for these.
+            // The API has no equivalent of these states.
             State::Running | State::Stuck => return Ok(super::NOTHING),
         }
     } else {

@@ -1,4 +1,5 @@
-//! Which cloud this machine runs on: what the owner says, else what the image's kernel arguments say, else what the firmware says.
+//! Identifies the cloud this machine runs on: by the administrator's setting, else by the image's
+//! kernel arguments, else by the firmware.
 //!
 //! The names are Ignition's (its list of supported platforms). The firmware's strings are DMI's (SMBIOS types 1 and 3) as Linux shows them
 //! under `/sys/class/dmi/id`, with the values that clouds document or that cloud-init's `ds-identify` looks for.
@@ -7,10 +8,10 @@ use crate::report::{Fact, line};
 use crate::settings::cmdline::{Words, same_key};
 use crate::sys::file::Root;
 
-/// A platform, and how it is known.
+/// A platform, and how it was identified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found<'a> {
-    /// Its name in Ignition's words.
+    /// Ignition's name of the platform.
     pub name: &'a str,
     /// What says so.
     pub why: Why,
@@ -19,7 +20,7 @@ pub struct Found<'a> {
 /// What says which platform it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// The owner.
+    /// The administrator's setting.
     Setting,
     /// This word of the kernel command line.
     Argument(&'static str),
@@ -32,7 +33,7 @@ const NAMES: &str = "akamai aliyun applehv aws azure azurestack brightbox clouds
     ibmcloud kubevirt metal nutanix nvidiabluefield openstack oraclecloud packet powervs proxmoxve qemu scaleway upcloud virtualbox vmware \
     vultr zvm";
 
-/// Names that images had before, and today's.
+/// Former names in images, and today's.
 const OLD_NAMES: [(&str, &str); 2] = [("ec2", "aws"), ("gce", "gcp")];
 
 /// Words of the kernel command line that name the platform, the first one first; or that only one platform has.
@@ -123,12 +124,12 @@ pub fn recognise<'a>(setting: Option<&'a str>, cmdline: &'a [u8], root: &Root) -
     Some(Found { name, why: Why::Firmware(texts.first().map_or("", |(path, _)| path)) })
 }
 
-/// Whether a platform is called so.
+/// Whether a platform has this name.
 pub fn is_known(name: &str) -> bool {
     NAMES.split(' ').any(|known| known == name)
 }
 
-/// The last value of `key` on a kernel command line that is not empty.
+/// Returns the last value of `key` on a kernel command line that is not empty.
 pub fn argument<'a>(cmdline: &'a [u8], key: &str) -> Option<&'a str> {
     let values = Words::new(cmdline).filter(|word| same_key(word.key, key.as_bytes())).filter_map(|word| word.value);
     values.filter_map(|value| core::str::from_utf8(value).ok()).filter(|value| !value.is_empty()).last()

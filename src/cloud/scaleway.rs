@@ -1,4 +1,4 @@
-//! Scaleway: a machine says that it has booted. There is no word for anything else.
+//! Scaleway: a machine reports that it has booted. The API cannot express any other state.
 
 use crate::cloud::{Cloud, Service, When};
 use crate::error::Error;

@@ -1,5 +1,6 @@
-//! VMware: a variable of the guest's information, `guestinfo.rdreport.status`, which the owner reads through vSphere's API. It is set by a
-//! message over the hypervisor's port, as open-vm-tools' `vmtoolsd --cmd` does (its `lib/message`).
+//! VMware: sets a variable of the guest's information, `guestinfo.rdreport.status`, which the
+//! administrator reads through vSphere's API. The variable is set by a message over the
+//! hypervisor's port, as open-vm-tools' `vmtoolsd --cmd` does (its `lib/message`).
 
 use crate::cloud::{BODY_MAX, Cloud, NOTHING, Service, When, whole};
 use crate::error::{CloudError, Error};
@@ -36,7 +37,7 @@ const WITH_COOKIE: u32 = 0x8000_0000;
 const DONE: u32 = 0x1_0000;
 const HAS_REPLY: u32 = 0x2_0000;
 const MOVED: u32 = 0x10_0000;
-/// How often a message is begun again.
+/// Number of times that a message is restarted.
 const TRIES: u32 = 4;
 /// Bytes of a reply that are taken: `1 ` or `0 ` and a reason.
 const REPLY_MAX: u32 = 1024;
@@ -55,7 +56,8 @@ fn report(cloud: &mut Cloud<'_>) -> Result<Outcome, Error> {
     }
 }
 
-/// Sends a command; gives whether the hypervisor says that it was done, or nothing if it does not say.
+/// Sends a command. Returns whether the hypervisor says that the command was done, or nothing if it
+/// does not say.
 fn run(command: &[u8], call: &mut dyn FnMut(Registers) -> Registers) -> Option<bool> {
     for _ in 0..TRIES {
         let mut channel = Channel::open(call)?;

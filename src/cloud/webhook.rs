@@ -27,7 +27,7 @@ pub(super) const MAAS: Service = Service {
     report: |cloud| report(cloud, CloudKey::MaasUrl, "curtin"),
 };
 
-/// Whatever listens to cloud-init.
+/// Any receiver of cloud-init's events.
 pub(super) const CLOUDINIT: Service = Service {
     name: "cloudinit",
     when: When::Set(CloudKey::CloudinitUrl),
@@ -42,7 +42,8 @@ pub(super) const CLOUDINIT: Service = Service {
 
 /// Seconds by which a clock may be wrong before it is believed to be.
 const SKEW_S: i64 = 5;
-/// The event's name. Without a slash it is one of the outermost: its failure is the machine's.
+/// Name of the event. An event without a slash is one of the outermost: its failure is the
+/// machine's.
 const NAME: &str = "rdreport";
 
 fn report(cloud: &mut Cloud<'_>, url: CloudKey, origin: &str) -> Result<Outcome, Error> {

@@ -3,7 +3,7 @@
 
 use crate::error::CloudError;
 
-/// The text of the first element called `name`, up to the next tag.
+/// Returns the text of the first element called `name`, up to the next tag.
 pub fn text<'a>(xml: &'a [u8], name: &str) -> Result<&'a str, CloudError> {
     let mut rest = xml;
     let mut is_xml = false;

@@ -16,7 +16,7 @@ pub const MESSAGE_LEN: usize = 7432;
 const GET: u8 = 0;
 const ENUMERATE: u8 = 3;
 const REGISTER: u8 = 100;
-/// The pool from the guest to the host: the second byte.
+/// Pool from the guest to the host: the second byte.
 const GUEST: u8 = 1;
 /// Places of an enumeration's parts, and their lengths.
 const INDEX_AT: usize = 4;
@@ -33,7 +33,7 @@ const FAIL: u32 = 0x8000_4005;
 /// Milliseconds for the host to see the end of the pool, once it has the record.
 const END_MS: u64 = 1_000;
 
-/// How far the exchange has come.
+/// Progress of the exchange.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Step {
     /// The kernel was told.

@@ -19,13 +19,13 @@ use crate::text::Text;
 /// Where the daemon keeps what goes to the host.
 const FOLDERS: [(&str, &str); 3] = [("", "var"), ("var", "lib"), ("var/lib", "hyperv")];
 const POOL: &str = "var/lib/hyperv/.kvp_pool_1";
-/// The kernel's side of the exchange, which one program can have.
+/// Kernel device of the exchange; only one process may open it.
 const DEVICE: &str = "dev/vmbus/hv_kvp";
 const KEY_LEN: usize = 512;
 const RECORD_LEN: usize = 2560;
-/// Milliseconds for which another may hold the pool.
+/// Milliseconds for which another process may hold the pool.
 const LOCK_MS: u64 = 1_000;
-/// Milliseconds between two looks at the lock.
+/// Milliseconds between two attempts to take the lock.
 const LOCK_STEP_MS: u64 = 50;
 /// Milliseconds for the kernel to take a registration, which it does at once.
 const REGISTER_MS: u64 = 1_000;
@@ -33,10 +33,10 @@ const REGISTER_MS: u64 = 1_000;
 /// Where a record for the host goes.
 #[derive(Default)]
 pub(in crate::cloud) enum Place {
-    /// There is no exchange here.
+    /// There is no exchange on this machine.
     #[default]
     None,
-    /// It cannot be used.
+    /// The exchange cannot be used.
     Bad(Errno),
     /// To the daemon; nobody else writes until it is closed.
     Pool(File),

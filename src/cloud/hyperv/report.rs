@@ -10,15 +10,15 @@ use crate::sink::{Count, Sink, put_all};
 use crate::text::{DECIMAL_MAX, decimal, floor_char_boundary};
 use heapless::String;
 
-/// The key of the report in the key-value exchange.
+/// Key of the report in the key-value exchange.
 pub(in crate::cloud) const KEY: &str = "PROVISIONING_REPORT";
-/// Bytes of a value there that the host reads.
+/// Bytes of a value in the exchange that the host reads.
 pub(in crate::cloud) const VALUE_MAX: usize = 1022;
-/// Names us to Azure.
+/// Name of this program for Azure.
 pub(in crate::cloud) const AGENT: &str = concat!("rdreport/", env!("CARGO_PKG_VERSION"));
 /// Where Azure's tools send the user.
 const HELP: &str = "https://aka.ms/linuxprovisioningerror";
-/// What one character of the reason becomes at most: `"` doubled, and each `&quot;`.
+/// Longest form of one character of the reason: `"` doubled, and each `&quot;`.
 const GROWTH_MAX: u64 = 12;
 
 /// A report with a reason that fits where it goes.

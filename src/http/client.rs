@@ -319,8 +319,11 @@ fn tunnel(
 ) -> Result<(), Error> {
     let mut exchange = Exchange::new(transport, deadline);
     head::write_connect(url, proxy, &mut exchange)?;
-    exchange.flush()?;
-    let answer = exchange.wait_for_answer(false)?;
+    // The proxy may answer while the request is being sent. That answer says whether a retry makes sense.
+    let answer = match exchange.flush() {
+        Ok(()) => exchange.wait_for_answer(false)?,
+        Err(e) => exchange.early_answer(e)?,
+    };
     if !answer.is_success() {
         heard.reason = exchange.reason(&answer, &Secrets::new(b"", &[Some(proxy)]));
         return Err(HttpError::Proxy(answer.status).into());
@@ -695,6 +698,24 @@ mod tests {
     }
 
     const LATE: usize = usize::MAX;
+
+    #[test]
+    fn proxy_that_answers_at_once() {
+        let (url, proxy) = (Url::parse("https://h/p").unwrap(), Url::parse("http://proxy:3128").unwrap());
+        let deadline = Deadline::after_ms(1_000);
+        // The answer is there as soon as the request is sent, or only when it is waited for.
+        for after in [0, LATE] {
+            for (line, result) in [
+                (&b"HTTP/1.1 407 X\r\nContent-Length: 0\r\n\r\n"[..], Err(HttpError::Proxy(407).into())),
+                (b"HTTP/1.1 403 X\r\nContent-Length: 0\r\n\r\n", Err(HttpError::Proxy(403).into())),
+                (b"HTTP/1.1 503 X\r\nContent-Length: 0\r\n\r\n", Err(HttpError::Proxy(503).into())),
+                (b"HTTP/1.1 200 X\r\n\r\n", Ok(())),
+            ] {
+                let mut peer = script(&[(after, line)]);
+                assert_eq!(tunnel(&mut peer, &proxy, &url, deadline, &mut Heard::default()), result);
+            }
+        }
+    }
 
     #[test]
     fn a_short_body_is_one_piece() {

@@ -215,6 +215,7 @@ class WrongInput(unittest.TestCase):
             self.assertIn("rdreport: rd.report.ca=/closed/ca.pem: permission denied; it is not trusted", lines)
             self.assertTrue(any(line.startswith("rdreport: journal: ") and "permission denied" in line
                                 for line in lines), result.stderr)
+            self.assertNotIn("in time", result.stderr)
             self.assertTrue(any(line.startswith(f"{self.delivered[:-3]}") for line in lines), result.stderr)
             self.assertTrue(any(line.startswith(f"rdreport: rd.report.journal={url}: not delivered: ")
                                 and "permission denied" in line for line in lines), result.stderr)

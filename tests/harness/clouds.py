@@ -6,12 +6,13 @@ import json
 import os
 import struct
 import subprocess
+import tempfile
 import termios
 import threading
 import time
 import tty
 
-from harness import InNamespace, Pki, Root, Server
+from harness import PATIENCE, InNamespace, Pki, Root, Server
 
 # A time as RFC 3339 has it, as a pattern.
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
@@ -59,14 +60,19 @@ def certificate(*names):
     stem = "cloud-" + names[0]
     path = Pki.file(stem)
     if not os.path.exists(path + ".pem"):
-        with open(path + ".ext", "w") as file:
-            file.write("basicConstraints = CA:FALSE\nsubjectAltName = " + ",".join(f"DNS:{name}" for name in names) + "\n")
-        run = lambda *words: subprocess.run(["openssl", *words], check=True, stderr=subprocess.DEVNULL)
-        run("req", "-new", "-key", Pki.file("p256.key"), "-subj", "/CN=cloud", "-out", path + ".csr")
-        run("x509", "-req", "-in", path + ".csr", "-CA", Pki.file("ca.pem"), "-CAkey", Pki.file("ca.key"), "-days", "30",
-            "-set_serial", str(abs(hash(names))), "-extfile", path + ".ext", "-out", path + ".pem")
-        with open(path + ".key", "wb") as file:
-            file.write(Pki.read("p256.key"))
+        # Test processes share the folder: a file appears there whole, or not at all.
+        with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as folder:
+            own = os.path.join(folder, "own")
+            with open(own + ".ext", "w") as file:
+                file.write("basicConstraints = CA:FALSE\nsubjectAltName = " + ",".join(f"DNS:{name}" for name in names) + "\n")
+            run = lambda *words: subprocess.run(["openssl", *words], check=True, stderr=subprocess.DEVNULL)
+            run("req", "-new", "-key", Pki.file("p256.key"), "-subj", "/CN=cloud", "-out", own + ".csr")
+            run("x509", "-req", "-in", own + ".csr", "-CA", Pki.file("ca.pem"), "-CAkey", Pki.file("ca.key"), "-days", "30",
+                "-set_serial", str(abs(hash(names))), "-extfile", own + ".ext", "-out", own + ".pem")
+            with open(own + ".key", "wb") as file:
+                file.write(Pki.read("p256.key"))
+            for end in (".key", ".pem"):
+                os.replace(own + end, path + end)
     return stem
 
 
@@ -175,7 +181,20 @@ class Kernel:
         subprocess.run(["mount", "--bind", os.ttyname(self.guest), path], check=True)
         self.requests, self.answers, self.go_on = list(requests), [], threading.Event()
         self.registered = threading.Event()
+        self.has_read = threading.Condition()
         threading.Thread(target=self.work, daemon=True).start()
+
+    def take_answer(self):
+        answer = self.read()
+        with self.has_read:
+            self.answers.append(answer)
+            self.has_read.notify_all()
+
+    def wait_for(self, count):
+        """Returns the answers once there are `count`: rdreport may end before the last one is read."""
+        with self.has_read:
+            self.has_read.wait_for(lambda: len(self.answers) >= count, PATIENCE)
+            return list(self.answers)
 
     def busy(self):
         """Lets nobody open the device any more, as while the daemon has it open."""
@@ -197,7 +216,7 @@ class Kernel:
             message = message[os.write(self.host, message):]
 
     def work(self):
-        self.answers.append(self.read())
+        self.take_answer()
         self.write(struct.pack("=BBH", self.REGISTER, 0, 0).ljust(4, b"\0") + b"3.1".ljust(self.SIZE - 4, b"\0"))
         self.registered.set()
         for request in self.requests:
@@ -206,7 +225,7 @@ class Kernel:
                 continue
             self.write(request)
             if len(request) == self.SIZE:
-                self.answers.append(self.read())
+                self.take_answer()
 
     @staticmethod
     def record(answer):

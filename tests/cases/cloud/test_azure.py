@@ -217,7 +217,7 @@ class Azure(Clouds):
         said = self.report("", "failed", "--message", self.MESSAGE)
         self.done()
         self.assertEqual(was_registered, [True])
-        self.expect_error(Kernel.record(kernel.answers[1])[1])
+        self.expect_error(Kernel.record(kernel.wait_for(2)[1])[1])
         self.assertIn("cloud azure: delivered (200, ", said)
 
     def test_a_host_that_does_not_ask_takes_nothing_from_the_report(self):
@@ -229,7 +229,7 @@ class Azure(Clouds):
         kernel = Kernel(self.root, Kernel.enumerate(0), Kernel.enumerate(1))
         self.ip("link set cloud0 down")
         self.report("", "failed", code=1, seconds=2)
-        self.assertEqual(Kernel.record(kernel.answers[1])[0], "PROVISIONING_REPORT")
+        self.assertEqual(Kernel.record(kernel.wait_for(2)[1])[0], "PROVISIONING_REPORT")
 
     def test_records_of_an_earlier_boot_are_thrown_away(self):
         path = self.root.write(self.POOL, b"OLD".ljust(2560, b"\0"))

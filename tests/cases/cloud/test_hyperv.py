@@ -52,7 +52,7 @@ class HyperV(Clouds):
         said = self.report("", "failed", "--message", "no disk", "--stage", "disks")
         # It ends with the enumeration.
         self.assertLess(time.monotonic() - began, 4)
-        registered, *refused, record, end = kernel.answers
+        registered, *refused, record, end = kernel.wait_for(7)
         self.assertEqual(registered, bytes([Kernel.REGISTER]).ljust(Kernel.SIZE, b"\0"))
         self.assertEqual([answer[:4] for answer in refused], [Kernel.FAIL, Kernel.FAIL, Kernel.NO_MORE, Kernel.NO_MORE])
         self.assertEqual((record[:4], end[:4]), (bytes(4), Kernel.NO_MORE))
@@ -77,7 +77,7 @@ class HyperV(Clouds):
     def test_a_host_that_asks_for_what_is_not_there_without_end(self):
         kernel = Kernel(self.root, *[bytes([n]) * Kernel.SIZE for n in range(256)])
         self.report("", "failed", code=1, seconds=4)
-        self.assertEqual(len(kernel.answers), 257)
+        self.assertEqual(len(kernel.wait_for(257)), 257)
         self.assertEqual({answer[:4] for answer in kernel.answers[1:]}, {Kernel.FAIL, Kernel.NO_MORE})
 
     def test_a_device_that_does_not_answer(self):
@@ -98,7 +98,7 @@ class HyperV(Clouds):
         self.assertEqual(self.report("", "succeeded"), "rdreport: cloud hyperv: nothing to tell: it has no words for this state\n")
         self.assertEqual(kernel.answers, [])
         self.report("rd.report.platform=hyperv", "succeeded")
-        self.assertTrue(Kernel.record(kernel.answers[1])[1].startswith("result=success|agent="))
+        self.assertTrue(Kernel.record(kernel.wait_for(2)[1])[1].startswith("result=success|agent="))
 
 
 if __name__ == "__main__":

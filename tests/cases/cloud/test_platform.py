@@ -49,7 +49,7 @@ class Recognising(unittest.TestCase):
     def test_a_name_that_is_none(self):
         said, result = self.check("rd.report.platform=asure")
         self.assertEqual((said, result.returncode), ("asure, by rd.report.platform=", 1))
-        self.assertIn("asure: no such platform; no cloud is told", result.stdout)
+        self.assertIn("  rd.report.platform = asure\n    ! rd.report.platform=asure: no such platform; no cloud is told\n", result.stdout)
 
     def test_the_status_names_it(self):
         server = Server()

@@ -37,7 +37,7 @@ const WITH_COOKIE: u32 = 0x8000_0000;
 const DONE: u32 = 0x1_0000;
 const HAS_REPLY: u32 = 0x2_0000;
 const MOVED: u32 = 0x10_0000;
-/// Number of times that a message is restarted.
+/// Maximum number of attempts at one message.
 const TRIES: u32 = 4;
 /// Bytes of a reply that are taken: `1 ` or `0 ` and a reason.
 const REPLY_MAX: u32 = 1024;
